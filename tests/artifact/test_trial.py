@@ -577,3 +577,12 @@ def test_amd_and_apple_gpus_are_tried_like_nvidia_s_or_skipped_with_a_reason(
     else:
         (reason,) = [result.detail for result in trial.results if result.step == "GPU"]
         assert skipped in reason
+
+
+def test_a_package_may_be_a_link_in_the_folder_under_test(tmp_path: Path) -> None:
+    target = beside(tmp_path / "elsewhere", "torchsde", "") / "torchsde"
+    path = tmp_path / "site"
+    package(path, standin.TORCH)
+    (path / "torchsde").symlink_to(target)
+    trial = smoke_test(path, interpreter_for(path, CATALOG, Path(sys.executable)), None, CATALOG, 30)
+    assert step(trial, "torchsde is the one under test").outcome == "passed"

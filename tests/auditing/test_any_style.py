@@ -11,7 +11,6 @@ from tests.cli.conftest import Call
 from torchsmith.auditing.finding import Finding, Severity, fixed
 from torchsmith.auditing.rule import all_rules, wanted_by
 from torchsmith.auditing.run import AuditReport, audit
-from torchsmith.catalog import builtin_catalog
 from torchsmith.core.process import find, run
 from torchsmith.recipe.read import Recipe, read_recipe
 from torchsmith.recipe.read.open import Asker
@@ -218,20 +217,6 @@ def test_a_single_file_does_not_say_what_its_repository_defines(tmp_path: Path) 
     assert told(audit((tmp_path / "shell.nix",))) == []
 
 
-SWITCHED = "{ PKGS }: python3Packages.torch.override { cudnnSupport = true; }"
-
-
-def test_arguments_of_torch_are_known_at_a_known_nixpkgs_alone(tmp_path: Path) -> None:
-    rev = builtin_catalog().pins["6a030d5"].rev
-    nixpkgs = 'import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/${sha}.tar.gz") { }'
-    text = f'let sha = "{rev}"; python3Packages = ({nixpkgs}).python3Packages; in {SWITCHED[10:]}'
-    assert told(judged(tmp_path, pinned=text)) == ["TS412 error"]
-    assert told(judged(tmp_path, pinned=text.replace(rev, "0" * 40))) == []
-    assert (
-        told(judged(tmp_path, pinned=text, own="final: prev: { torch = final.callPackage ./t { }; }")) == []
-    )
-
-
 @pytest.mark.parametrize("owner", ["prev", "pyproject", "super"])
 def test_a_torch_that_is_not_known_to_be_of_nixpkgs_is_not_checked(owner: str, tmp_path: Path) -> None:
     text = f"""final: {owner}: {{
@@ -287,15 +272,12 @@ SETTINGS = """{
 """
 
 
-def test_settings_that_nixpkgs_does_not_read_are_removed_or_renamed(tmp_path: Path, call: Call) -> None:
+def test_settings_that_nixpkgs_does_not_read_have_no_effect(tmp_path: Path) -> None:
     lock(tmp_path, 1764000000)
-    assert told(judged(tmp_path, module=SETTINGS)) == ["TS811 warning"] * 3
-    module = tmp_path / "module.nix"
-    call("audit", ".", "--fix", cwd=tmp_path)
-    assert module.read_text() == SETTINGS.replace('    cudaVersion = "12";\n    cudnnSupport = true;\n', "")
-    call("audit", ".", "--fix", "--unsafe-fixes", cwd=tmp_path)
-    assert "cudaCapabilities = " in module.read_text()
-    assert told(audit((tmp_path,))) == []
+    report = judged(tmp_path, module=SETTINGS)
+    assert told(report) == ["TS811 warning"] * 3
+    every = "nixpkgs reads cudaSupport, cudaCapabilities, cudaForwardCompat and rocmSupport"
+    assert [one.hint for one in report.findings] == [every, every, "nixpkgs reads config.cudaCapabilities"]
 
 
 @pytest.mark.parametrize("name", ["cudatoolkit", "pytorchWithCuda", "tensorflowWithCuda", "rocmPackages"])

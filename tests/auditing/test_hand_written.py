@@ -147,6 +147,8 @@ def test_of_two_prefixes_the_longer_one_decides(tmp_path: Path, call: Call) -> N
     told = call("audit", ".", "--select", "ts402", "--ignore", "TS4", cwd=tmp_path)
     assert "TS402" in told.out
     assert "next: torchsmith audit . --select ts402 --ignore TS4 --fix" in told.err
+    told = call("audit", ".", "--select", "TS402", "--line", "2.10", cwd=tmp_path)
+    assert "next: torchsmith audit . --select TS402 --line 2.10 --fix" in told.err
     told = call("audit", ".", "--select", "TS402", "--ignore", "TS402", cwd=tmp_path)
     assert (told.code, "no rule is left to check" in told.err) == (2, True)
 

@@ -125,8 +125,6 @@ PLANTED = [
     (MODULE, "pkgs.python3Packages.torch ]", "pkgs.python3Packages.pytorch ]", "TS406"),
     (MODULE, "pyPrev.torch.override", "pyPrev.pytorch.override", "TS406"),
     (MODULE, "[ ps.torch ]", "[ ps.pytorch ]", "TS406"),
-    (MODULE, '"8.6"', '"sm_86"', "TS424"),
-    (MODULE, '"8.6"', '"12.2"', "TS424"),
     (FLAKE, "cudaSupport = true; ", "torch.cudaSupport = true; ", "TS811"),
     (FLAKE, "cudaSupport = true; ", "sunshine = { cudaSupport = true; }; ", "TS811"),
     (OVERLAY, "passthru = old.passthru // { tuned = true; }", "passthru.tuned = true", "TS810"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.nix.conftest import MINI
 from tools.rule_examples import CPU, NAME, VISION, right_texts
 from torchsmith.auditing.run import audit
+from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
+from torchsmith.nix.tool import find_nix
 
 TEXTS = {name: right_texts()[name].partition("\n")[2] for name in (NAME, VISION, CPU)}
 TORCH = TEXTS[NAME]
@@ -22,26 +26,27 @@ PNAME, TARGETS, SUPPORT = (
 CELL = "-python313-cuda13_0-sm120"
 CAPABILITIES = 'cudaCapabilities = [ "12.0" ];'
 CUDA, PIN = "final.cudaPackages_13_0;", "6a030d535719c5190187c4cec156f335e95e3211"
+BY_NIX = "Nix"  # stops at it and says why, so that no rule is needed
 # A recipe, what is wrong, the right text and the wrong one, and the rule that names it, if one does.
 MISTAKES: list[tuple[str, str, str, str, str]] = [
-    (NAME, "number in gpuTargets", TARGETS, "gpuTargets = [ 12.0 ];", "TS424"),
-    (NAME, "string for gpuTargets", TARGETS, "gpuTargets = gpuArchSM;", "TS424"),
+    (NAME, "number in gpuTargets", TARGETS, "gpuTargets = [ 12.0 ];", BY_NIX),
+    (NAME, "string for gpuTargets", TARGETS, "gpuTargets = gpuArchSM;", BY_NIX),
     (NAME, "notation of CMake", TARGETS, 'gpuTargets = [ "120" ];', "TS402"),
     (NAME, "notation of nvcc", TARGETS, 'gpuTargets = [ "sm_120" ];', "TS402"),
-    (NAME, "number in cudaCapabilities", CAPABILITIES, "cudaCapabilities = [ 12.0 ];", "TS424"),
-    (NAME, "string for cudaCapabilities", CAPABILITIES, 'cudaCapabilities = "12.0";', "TS424"),
+    (NAME, "number in cudaCapabilities", CAPABILITIES, "cudaCapabilities = [ 12.0 ];", BY_NIX),
+    (NAME, "string for cudaCapabilities", CAPABILITIES, 'cudaCapabilities = "12.0";', BY_NIX),
     (NAME, "misspelt setting", CAPABILITIES, 'cudaCapability = [ "12.0" ];', "TS811"),
-    (NAME, "misspelt argument", TARGETS, "gpuTarget = [ gpuArchSM ];", ""),
+    (NAME, "misspelt argument", TARGETS, "gpuTarget = [ gpuArchSM ];", BY_NIX),
     (NAME, "preConfigure replaced", PHASE, FLAGS, "TS810"),
     (NAME, "postPatch replaced", 'postPatch = (oldAttrs.postPatch or "") + ', "postPatch = ", "TS810"),
     (NAME, "torch of the caller", "", "", "TS214"),
     (NAME, "compiler flags as an attribute", PNAME, f'NIX_CFLAGS_COMPILE = "-O3"; {PNAME}', "TS851"),
     (NAME, "targets as an attribute", PNAME, f'TORCH_CUDA_ARCH_LIST = "12.0"; {PNAME}', "TS851"),
     (NAME, "marked broken", "broken = false;", "broken = true;", "TS813"),
-    (NAME, "meta replaced", "meta = oldAttrs.meta // {", "meta = {", "TS814"),
-    (NAME, "argument in overrideAttrs", PNAME, f"cudaSupport = true; {PNAME}", "TS812"),
-    (NAME, "tests in the build", PNAME, f"doCheck = true; {PNAME}", "TS815"),
-    (NAME, "ccacheStdenv", SUPPORT, f"stdenv = pkgs.ccacheStdenv; {SUPPORT}", "TS816"),
+    (NAME, "meta replaced", "meta = oldAttrs.meta // {", "meta = {", ""),
+    (NAME, "argument in overrideAttrs", PNAME, f"cudaSupport = true; {PNAME}", ""),
+    (NAME, "tests in the build", PNAME, f"doCheck = true; {PNAME}", ""),
+    (NAME, "ccacheStdenv", SUPPORT, f"stdenv = pkgs.ccacheStdenv; {SUPPORT}", ""),
     (NAME, "boolean as a string", SUPPORT, 'cudaSupport = "true";\n      gpu', "TS407"),
     (NAME, "no CUDA", SUPPORT, "cudaSupport = false;\n      gpu", "TS407"),
     (NAME, "patch of MAGMA dropped", MAGMA, "", "TS301"),
@@ -75,9 +80,9 @@ MORE: list[tuple[str, str, str, str, str]] = [
     (NAME, "release without its hash", 'version = "2.10.0";', 'version = "2.11.0";', "TS903"),
     (NAME, "system of ARM", 'system = "x86_64-linux"', 'system = "aarch64-linux"', "TS206"),
     (NAME, "platform of macOS", 'platforms = [ "x86_64-', 'platforms = [ "x86_64-darwin" "x86_64-', "TS505"),
-    (NAME, "list in a string", '"${toString cpuFlags} -f', '"${cpuFlags} -f', "TS817"),
-    (NAME, "++ of a string", '(oldAttrs.preConfigure or "")', '(oldAttrs.preConfigure or "") ++ ""', "TS817"),
-    (NAME, "+ of a list", "(oldAttrs.cmakeFlags or [ ]) ++", "(oldAttrs.cmakeFlags or [ ]) +", "TS817"),
+    (NAME, "list in a string", '"${toString cpuFlags} -f', '"${cpuFlags} -f', BY_NIX),
+    (NAME, "++ of a string", '(oldAttrs.preConfigure or "")', '(oldAttrs.preConfigure or "") ++ ""', BY_NIX),
+    (NAME, "+ of a list", "(oldAttrs.cmakeFlags or [ ]) ++", "(oldAttrs.cmakeFlags or [ ]) +", BY_NIX),
     (NAME, "passthru replaced", "passthru = oldAttrs.passthru // {", "passthru = {", "TS810"),
     (NAME, "list exported", "export TERM=dumb", 'export TORCH_CUDA_ARCH_LIST="9.0"', "TS401"),
     (NAME, "argument renamed", "(oldAttrs: {\n      pname", "(old: {\n      pname", "TS805"),
@@ -106,12 +111,25 @@ def test_a_mistake_is_named(mistake: tuple[str, str, str, str, str], tmp_path: P
         text = text.replace("{ torchsmithNixpkgs ?", "{ caller, torchsmithNixpkgs ?")
         text = text.replace("(pkgs.python3Packages.torch.override", "(caller.python3Packages.torch.override")
     assert text != TEXTS[name]
-    assert not rule or rule in rules(name, text, tmp_path)
+    assert rule in ("", BY_NIX) or rule in rules(name, text, tmp_path)
 
 
 def test_most_mistakes_are_named() -> None:
-    assert (len(MISTAKES), sum(bool(mistake[4]) for mistake in MISTAKES)) == (40, 39)
-    assert (len(MORE), sum(bool(mistake[4]) for mistake in MORE)) == (21, 20)
+    named = [[rule for *_, rule in listed if rule not in ("", BY_NIX)] for listed in (MISTAKES, MORE)]
+    assert [(len(MISTAKES), len(named[0])), (len(MORE), len(named[1]))] == [(40, 31), (21, 17)]
+
+
+@pytest.mark.needs("nix")
+def test_nix_stops_at_mistakes_that_no_rule_is_about(tmp_path: Path) -> None:
+    requests: list[EvaluationRequest] = []
+    for name, what, right, wrong, rule in MISTAKES + MORE:
+        if rule == BY_NIX:
+            (file := tmp_path / f"{len(requests)}.nix").write_text(TEXTS[name].replace(right, wrong))
+            requests.append(EvaluationRequest(what, file, "x86_64-linux"))
+    results = evaluate(requests, find_nix(), EvaluationOptions(trees={"default": MINI}))
+    said = {result.name: result.cause.message for result in results if result.cause}
+    assert said.keys() == {request.name for request in requests}
+    assert all(re.search("string|list|gpuTarget", message) for message in said.values())
 
 
 @pytest.mark.parametrize("name", TEXTS)

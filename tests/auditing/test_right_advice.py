@@ -228,13 +228,14 @@ RELEASES = (
     ([""], "the comment # torchsmith: line {newest} states it"),
     (["", "2.9.1"], "the comment # torchsmith: line 2.9 states it"),
     (["", "", "2.9.1"], "--line 2.9 states it for all of them, the comment # torchsmith: line 2.9 for one"),
+    (["", "2.9.1", "2.9.1", "2.8.0"], "the comment # torchsmith: line 2.9 states it"),
     (["", ""], "--line {newest} states it for all of them, the comment # torchsmith: line {newest} for one"),
 )
 
 
 @pytest.mark.parametrize(("versions", "hint"), RELEASES)
 def test_how_to_state_a_release_fits_the_recipes(versions: list[str], hint: str, tmp_path: Path) -> None:
-    for gpu, version in zip(("sm80", "sm89", "sm90"), versions, strict=False):
+    for gpu, version in zip(("sm80", "sm86", "sm89", "sm90"), versions, strict=False):
         text = DESCRIBED.replace("DESCRIPTION", '"PyTorch"')
         text = text.replace("meta =", f'version = "{version}"; meta =') if version else text
         (tmp_path / f"pytorch-python313-cuda13_0-{gpu}-avx2.nix").write_text(text)

@@ -1,4 +1,4 @@
-"""Recipes that hold on the old shape of nixpkgs' torch and stop on the present one: TS851, TS852, TS810."""
+"""Recipes that hold on the old shape of nixpkgs' torch and stop on the present one: TS851, TS810."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def workspace(root: Path, shape: str = "structured") -> Path:
 def rules(file: Path) -> set[str]:
     found = audit((file,)).findings
     patches = [one for one in found if one.rule == "TS810" and one.message.startswith("patches ")]
-    return {one.rule for one in found} & {"TS851", "TS852"} | {one.rule for one in patches}
+    return {one.rule for one in found} & {"TS851"} | {one.rule for one in patches}
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,9 @@ def rules(file: Path) -> set[str]:
     [
         ("structured", "USE_NNPACK = 0;", {"TS851"}),
         ("structured", "PYTORCH_BUILD_VERSION = oldAttrs.version;", {"TS851"}),
-        ("structured", "buildInputs = [ pkgs.cudaPackages.cuda_cccl ];", {"TS852"}),
-        ("structured", "buildInputs = [ (pkgs.cudaPackages.cccl or pkgs.cudaPackages.cuda_cccl) ];", set()),
         ("structured", "patches = [ ];", {"TS810"}),
         ("structured", "", set()),
         ("attributes", "USE_NNPACK = 0;", set()),
-        ("attributes", "buildInputs = [ pkgs.cudaPackages.cuda_cccl ];", set()),
     ],
 )
 def test_what_the_pins_torch_refuses_is_found_where_its_shape_is_known(

@@ -68,10 +68,10 @@ def test_another_release_than_the_lines_is_said_and_proves_nothing(
     assert f"{AVX2}: release 2.14.1 with this nixpkgs, not 2.9.1 of line 2.9" in said.err
     assert "release 2.14.1" in call("build", "--dry-run", AVX2, "--nixpkgs", newer).err
     answer = json.loads(call("eval", AVX2, "--nixpkgs", newer, "--json").out)
-    assert [(row["version"], row["expected"]) for row in answer["other_releases"]] == [("2.14.1", "2.9.1")]
+    assert list(answer["other_releases"]) == [AVX2]
     assert answer["proved"] == 0
     right = json.loads(call("eval", AVX2, "--json").out)
-    assert (right["other_releases"], right["proved"]) == ([], 1)
+    assert (right["other_releases"], right["proved"]) == ({}, 1)
 
 
 @pytest.mark.needs("nix")

@@ -83,6 +83,9 @@ def test_companions_beside_a_kept_torch_are_said_to_have_a_torch_of_their_own(
         f"{PKGS}/{name}.nix".replace("pytorch", package) for package in ("pytorch", "torchvision")
     )
     assert plan_workspace(drifted).split_torch[torch] == [vision]
+    toml.write_text(toml.read_text() + 'exclude = ["torchvision", "!sm120", "!avx512"]\n')
+    assert not plan_workspace(drifted).unhashed_pins  # of the kept recipe's nixpkgs nothing is known
+    toml.write_text(toml.read_text().rpartition("exclude")[0])
     said = call("plan", "-w", drifted, "--adopt", "all")
     assert f"{Path(vision).stem}: generated with torchsmith's torch, not that of {name}" in said.out
     assert f"--adopt {torch}" in said.out

@@ -10,6 +10,7 @@ from tests.nix.conftest import MINI, Write, torch_recipe
 from torchsmith.core.problem import Exit, Problem
 from torchsmith.nix.derivation import name_of, show_derivations
 from torchsmith.nix.evaluate import EvaluationOptions, evaluate
+from torchsmith.nix.store import deriver
 from torchsmith.nix.tool import Nix
 
 DRV = "/nix/store/00000000000000000000000000000000-source-1.drv"
@@ -39,6 +40,13 @@ def test_a_derivation_that_is_not_in_the_store_is_named(nix: Nix) -> None:
     with pytest.raises(Problem) as caught:
         show_derivations(nix, [DRV])
     assert caught.value.exit is Exit.ENVIRONMENT
+
+
+@pytest.mark.needs("nix")
+def test_a_path_that_nothing_was_built_to_has_no_derivation(nix: Nix, tmp_path: Path) -> None:
+    (file := tmp_path / "source").write_text("text")
+    added = nix.ask(nix.command("nix-store", "--add", str(file)), "cannot add").stdout.strip()
+    assert (deriver(nix, added), deriver(nix, DRV)) == ("", "")
 
 
 @pytest.mark.needs("nix")

@@ -141,6 +141,10 @@ def test_a_repository_needs_no_workspace(
     assert "next: " not in mended.err
     assert 'hash = ""' not in recipes[0].read_text()
     assert recipes[1].read_text() == FOREIGN
+    planned = call("fix-hashes", "--dry-run", cwd=tmp_path / "theirs/two")
+    assert planned.code == 0, planned.err
+    assert "+++ b/.flox/pkgs/mine.nix" in planned.out
+    monkeypatch.chdir(tmp_path)
     assert call("fix-hashes", *(recipe.relative_to(tmp_path) for recipe in recipes)).code == 0
     assert recipes[1].read_text() == recipes[0].read_text()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -139,10 +140,11 @@ def test_a_file_too_large_to_read_is_not_taken_for_none(tmp_path: Path) -> None:
 def test_a_draft_that_is_a_fifo_or_another_name_of_a_file_is_removed(tmp_path: Path) -> None:
     notes, target = tmp_path / "notes", tmp_path / "out"
     notes.write_text("precious")
-    os.link(notes, tmp_path / ".out.new")
+    draft = tmp_path / f".out.{threading.get_native_id()}.new"
+    os.link(notes, draft)
     write_atomic(target, "text")
     assert (target.read_text(), notes.read_text()) == ("text", "precious")
-    os.mkfifo(tmp_path / ".out.new")
+    os.mkfifo(draft)
     write_atomic(target, "again")
     assert target.read_text() == "again"
 

@@ -170,7 +170,7 @@ def not_looked_at(catalog: Catalog) -> dict[str, int]:
     """How many facts of each kind no tool is asked about; tests hold tables of other sources against them."""
     gpus, cpus = catalog.gpus.values(), catalog.cpus.values()
     lines, pins = catalog.lines.values(), catalog.pins.values()
-    pin_tables = ("versions", "cudas", "pythons", "limits", "torch_arguments", "aliases")
+    pin_tables = ("versions", "cudas", "pythons", "limits", "aliases")
     return {
         "GPU parts": sum(len(gpu.parts) + len(gpu.vgpus) for gpu in gpus),
         "drivers of GPUs": len(gpus),

@@ -173,7 +173,7 @@ def _objects(data: FileSlice | _UnpackedBundle) -> tuple[tuple[CodeEntry, ...], 
 
 
 def _named(name: str, head: bytes) -> tuple[CodeKind, NamedTarget]:
-    """What a bundle's entry of some name holds, by its first bytes: the name is what the run time goes by."""
+    """Kind and target of an entry. The run time selects by the name, and the bytes must agree."""
     if name.endswith("-amdgcnspirv"):
         return CodeKind.SPIRV, NamedTarget("amdgcnspirv")
     stated = TARGET.search(name)

@@ -52,7 +52,7 @@ class NoContainer(Exception):
     """A place that does not begin as a container of GPU code does."""
 
 
-# What is at a place that ends before another, as people call the place: the entries, and where they end.
+# Reads the container between two offsets, whose place the text names in messages: its entries, and its end.
 Reader = Callable[[FileSlice, int, int, str], tuple[tuple[CodeEntry, ...], int]]
 
 

@@ -28,7 +28,7 @@ class Repo:
     git: Mapping[str, bool]  # its files in the same way, and whether git knows them
     links: tuple[str, ...] = ()  # in the place of recipes, in the same way
     ignored: tuple[str, ...] = ()  # recipes that git ignores
-    newest_line: str = ""  # of the catalog
+    releases: tuple[str, ...] = ("",)  # lines of the catalog, the newest first
 
 
 def facts_of(subject: Subject) -> RecipeFacts:

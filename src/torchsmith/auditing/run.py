@@ -214,7 +214,7 @@ def check_expressions(path: Path, label: str, context: Context) -> FileFindings:
     try:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
-        unread = [_less_sure(finding, _doubt(path)) for finding in _unread(problem, label, context)]
+        unread = _unread(problem, label, context, _doubt(path))
         return FileFindings(tuple(unread), concerns=_mentions(path, context), lasting=False)
     if not context.concerns(recipe):
         return FileFindings(())
@@ -269,17 +269,9 @@ def _doubt(path: Path) -> Sure | None:
     return Sure.GUESS if PIPES in text else None if find("nix-instantiate") else Sure.LIKELY
 
 
-def _less_sure(finding: Finding, sure: Sure | None) -> Finding:
-    """A finding that may be the fault of our reader, as grave as that allows."""
-    if sure is None:
-        return finding
-    severity = max(finding.severity, sure.worst, key=lambda severity: severity.rank)
-    return replace(finding, sure=sure, severity=severity)
-
-
-def _unread(problem: Problem, label: str, context: Context) -> Iterator[Finding]:
+def _unread(problem: Problem, label: str, context: Context, sure: Sure | None = None) -> Iterator[Finding]:
     where = Where(label, problem.where.line, problem.where.column) if problem.where else Where(label)
-    return context.findings("unread", where, problem)
+    return context.findings("unread", where, problem, sure)
 
 
 def _repo_findings(
@@ -292,5 +284,6 @@ def _repo_findings(
         files = seen_files(folder.root, ".") if any(own.uses for _, own in known.values()) else None
         links, ignored = (tuple(map(folder.label_of, paths)) for paths in (folder.links, folder.ignored))
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        repo = Repo(known, git, links, ignored, context.catalog.releases[0].name)
+        releases = tuple(line.name for line in context.catalog.releases)
+        repo = Repo(known, git, links, ignored, releases)
         yield from context.findings("repo", Where(folder.label), repo)

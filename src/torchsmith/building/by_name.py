@@ -88,7 +88,7 @@ def _built_name(word: str, workspace: Workspace, names: Collection[str]) -> str:
 
 
 def build_to_run(word: Path, workspace: Workspace) -> NamedBuild:
-    """A build that is to run. Raises MissingRequirement if it is in a store of its own."""
+    """A build that is to run. Raises MissingRequirement if it is in torchsmith's own store."""
     from torchsmith.nix.tool import in_own_store
 
     hint = "give a result link, a store path or a site-packages folder; install a wheel first"

@@ -63,7 +63,7 @@ class Outcome:
     ok: bool
     outputs: tuple[str, ...] = ()
     builder: str = ""
-    killed: bool = False  # by a signal and not by an error of its own: it may go well the next time
+    killed: bool = False  # by a signal, not by its own error: another attempt may succeed
     log_tail: str = ""  # the last lines of the log, if the file could not take them
     note: str = ""  # something to know though it went well
 

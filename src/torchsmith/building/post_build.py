@@ -87,7 +87,7 @@ class PostBuildResult:
 
 @dataclass(frozen=True)
 class PostBuild:
-    """Verifies and copies builds in a thread of its own, so that neither jobs nor their times include it."""
+    """Verifies and copies builds in a separate thread, so that the times of jobs do not include it."""
 
     verifier: Verifier | None = None
     copier: Copier | None = None

@@ -239,6 +239,7 @@ class CudaToolkit(Entry, frozen=True, kw_only=True):
     windows_min_driver: DriverVersion | None = None
     windows_driver: DriverVersion | None = None
     attr: str  # the package set's name in nixpkgs
+    nvcc_flags: tuple[str, ...] = ()  # what recipes add to every call of nvcc
     wheel: str = ""  # the PyPI requirement whose ptxas proves the target list
 
     def compiles(self, sm: Sm) -> bool:
@@ -273,7 +274,6 @@ class Pin(Entry, frozen=True, kw_only=True):
     default_python: PythonVersion | None = None  # what python3Packages is there
     aliases: tuple[str, ...] = ()  # old attributes of its Python packages that still work there
     min_sm: Sm | None = None  # what its cuDNN accepts
-    torch_arguments: tuple[str, ...] = ()  # of its torch that have a default
     # Where its torch has its variables: among its attributes, or in structured `env`; empty: not known.
     torch_shape: Literal["", "attributes", "structured"] = ""
     triton: str = ""  # the release of its Triton

@@ -129,15 +129,6 @@ VariantOption = Annotated[
     str | None,
     Option("The build it should be; by default the one in the path's name.", complete=complete_names),
 ]
-TarballHashOption = Annotated[str, Option("The hash of its tarball, if known.")]
-
-PairOption = Annotated[
-    Sequence[str],
-    Option(
-        "The release of another package that goes with it, if the catalog has none: torchvision=0.28.0.",
-        metavar="NAME=VERSION",
-    ),
-]
 
 
 @dataclass(frozen=True)

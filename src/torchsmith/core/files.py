@@ -7,6 +7,7 @@ import errno
 import fcntl
 import os
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,29 +74,38 @@ def open_regular(path: str | Path, *, links: bool = True) -> BinaryIO:
 def write_atomic(path: Path, text: str) -> None:
     """Replace a file in one step: a reader sees the old text or the new one, also after a kill.
 
-    It has the mode of the file that it replaces, else what the user's umask leaves. A kill leaves its draft
-    behind, and the next write of that file takes it over.
+    It has the mode of the file that it replaces, else what the user's umask leaves. A kill may leave a hidden
+    draft beside it.
     """
-    draft = f"{path.parent}/.{path.name}.new"
+    draft = f"{path.parent}/.{path.name}.{threading.get_native_id()}.new"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _locked_draft(draft)
         try:
-            os.ftruncate(handle, 0)
-            rest = text.encode(errors="backslashreplace")  # of a file name that is not text
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-            if (mode := mode_of(path)) is not None:
-                os.fchmod(handle, mode)
+            write_new(draft, text, mode_of(path))
             os.replace(draft, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(draft)
             raise
-        finally:
-            os.close(handle)
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def write_new(path: str, text: str, mode: int | None, *, replaces: bool = True) -> None:
+    """Write a new file with a mode, by default what the user's umask leaves of 0o666. What was at its path
+    before is not followed or written to. Raises OSError; without `replaces`, FileExistsError."""
+    if replaces:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode or 0o666)
+    try:
+        rest = text.encode(errors="backslashreplace")  # of a file name that is not text
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+        if mode is not None:
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
 
 
 def mode_of(path: str | Path) -> int | None:
@@ -134,38 +144,6 @@ def check_writable(path: Path) -> None:
     existing = next(parent for parent in path.absolute().parents if parent.exists())
     if existing.is_file() or not os.access(existing, os.W_OK):
         raise _unwritable(path.absolute(), PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
-
-
-def _locked_draft(draft: str) -> int:
-    """An open draft that no other process is writing; one that a killed process left is used again."""
-    while True:
-        _remove_foreign(draft)
-        try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-        except PermissionError as refused:
-            try:
-                os.unlink(draft)  # of another user, whose run was killed
-            except OSError:
-                raise refused from None
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(handle), os.lstat(draft)):
-                    return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)  # the process that held it has put it in place
-
-
-def _remove_foreign(draft: str) -> None:
-    """Remove a draft that no run leaves: a fifo or another special file, or a file with a second name."""
-    with contextlib.suppress(FileNotFoundError):
-        state = os.lstat(draft)
-        special = not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode))
-        if special or (stat.S_ISREG(state.st_mode) and state.st_nlink > 1):
-            os.unlink(draft)
 
 
 def inside(root: Path, relative: str) -> Path:

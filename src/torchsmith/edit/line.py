@@ -98,8 +98,8 @@ def check_new(name: str, catalog: Catalog) -> None:
 
 
 def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
-    """A line with the pins and fixes of another and a torch release of its own; nothing is written. `matrix`:
-    torchsmith.toml gets its cells."""
+    """What adding a line changes: it has the pins and fixes of another line and its own torch release. With
+    `matrix`, torchsmith.toml gets its cells. Nothing is written."""
     workspace = open_workspace(path)
     catalog, root = workspace.catalog, workspace.home
     check_new(name, catalog)
@@ -119,7 +119,7 @@ def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = Fal
 
 
 def propose_removal(path: Path | None, name: str, *, adopt: bool) -> Proposal:
-    """A workspace without an entry of its own for a line: a line of torchsmith's own is again as it was.
+    """What removing a workspace's entry for a line changes; a built-in line is again as it was.
     Raises NotFound if there is no entry, Conflict if cells still need it."""
     workspace = open_workspace(path)
     find_line(workspace.catalog, name)

@@ -106,8 +106,8 @@ def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
 def _facts(
     line: Line, move: Move, catalog: Catalog, used: set[str], packages: Collection[str]
 ) -> dict[str, FactTable]:
-    """The entries of the catalog for an update. A pin that the line has already gets its facts and hash; what
-    it lacks stays where it is."""
+    """The entries of the catalog for an update. A pin that the line has already gets its facts and hash;
+    builds that a pin lacks stay at theirs."""
     entry: FactTable = {}
     facts: dict[str, FactTable] = {"lines": {line.name: entry}}
     builds = line.every_build

@@ -3,12 +3,13 @@ audit."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.matrix import package_name
+from torchsmith.matrix import Cell, package_name
 from torchsmith.workspace.change import PHASES, Adoption, Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -29,22 +30,38 @@ class WorkspacePlan:
     changes: tuple[Change, ...]
 
     @property
+    def recipes(self) -> Iterator[tuple[Cell, Change]]:
+        """The cells, each with the change of its recipe."""
+        cells = {cell.name: cell for cell in self.workspace.matrix.cells}
+        for change in self.changes:
+            cell = cells.get(package_name(change.path))
+            if cell and change.path.startswith(f"{cell.variant.package.folder}/"):
+                yield cell, change
+
+    @property
     def split_torch(self) -> dict[str, list[str]]:
         """The torch recipes that are not generated, each with the generated companions beside it: they have
         torchsmith's torch, and it is compiled for them."""
-        variants = {cell.name: cell.variant for cell in self.workspace.matrix.cells}
         kept: dict[str, str] = {}
         companions: dict[str, list[str]] = {}
-        for change in self.changes:
-            variant = variants.get(package_name(change.path))
-            if variant is None or not change.path.startswith(f"{variant.package.folder}/"):
-                continue
-            generated = change.code == "up-to-date" or (change.after is not None and change.pending)
-            if variant.package.is_torch and not generated:
+        for cell, change in self.recipes:
+            variant = cell.variant
+            if variant.package.is_torch and not change.generated:
                 kept[variant.stack] = change.path
-            elif variant.package.needs_torch and generated:
+            elif variant.package.needs_torch and change.generated:
                 companions.setdefault(variant.stack, []).append(change.path)
         return {kept[stack]: paths for stack, paths in companions.items() if stack in kept}
+
+    @property
+    def unhashed_pins(self) -> dict[str, str]:
+        """The pins of generated recipes whose hash is not recorded, each with a line that has it."""
+        catalog = self.workspace.catalog
+        unhashed: dict[str, str] = {}
+        for cell in (cell for cell, change in self.recipes if change.generated):
+            build = catalog.lines[cell.line].build_for(cell.variant.toolkit)
+            if build and build.pin and not catalog.pins[build.pin].sha256:
+                unhashed.setdefault(build.pin, cell.line)
+        return unhashed
 
 
 def plan_workspace(

@@ -62,12 +62,12 @@ class Selector(msgspec.Struct, frozen=True):
     def matches(
         self, variant: Variant | None, line: str, catalog: Catalog, names: tuple[str, ...] = ()
     ) -> bool:
-        """Whether a variant is picked; `names` are others it goes by, and all that there is without one."""
+        """Whether a variant is picked; `names` are further names, the only ones of a recipe without one."""
         spellings = _spellings(variant, line, catalog, names)
         return all(self.keeps(axis, spellings.get(axis, ())) for axis in {term.axis for term in self.terms})
 
     def keeps(self, axis: str, spellings: Collection[str]) -> bool:
-        """Whether the words about an axis allow what goes by these."""
+        """Whether the words about an axis allow a value with these spellings."""
         own = [term for term in self.terms if term.axis == axis]
         found = {term for term in own if any(fnmatchcase(text, term.pattern) for text in spellings)}
         wanted = {term for term in own if not term.negated}
@@ -100,7 +100,7 @@ def _spellings(
 
 
 def cuda_words(cuda: CudaVersion) -> tuple[str, ...]:
-    """What a CUDA release goes by: 12.8, cuda12_8, 12_8, and cu128 as PyTorch's indexes call it."""
+    """The spellings of a CUDA release: 12.8, cuda12_8, 12_8, and cu128 as PyTorch's indexes call it."""
     return str(cuda), f"cuda{cuda.slug}", cuda.slug, f"cu{cuda.major}{cuda.minor}"
 
 

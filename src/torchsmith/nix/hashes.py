@@ -60,17 +60,18 @@ class Digest:
 
 
 def parse_hash(text: str) -> Digest | None:
-    """A hash in any spelling; None for other text. Without a name its length decides the algorithm."""
+    """A hash in any spelling; None for other text. After `sha256-` it is base 64, with or without the `=` at
+    its end. Without a name its length decides the algorithm."""
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :] if named else text
     for algorithm in (named[1],) if named else ("sha256", "sha512", "sha1", "md5"):
-        size = SIZES[algorithm]
-        if re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare):
+        size, sri = SIZES[algorithm], named is not None and named[2] == "-"
+        if not sri and re.fullmatch(rf"[{DIGITS}]{{{_base32_length(size)}}}", bare):
             return Digest(algorithm, _from_base32(bare, size))
-        if re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare):
+        if not sri and re.fullmatch(rf"[0-9a-fA-F]{{{2 * size}}}", bare):
             return Digest(algorithm, bytes.fromhex(bare))
         try:
-            raw = base64.b64decode(bare, validate=True)
+            raw = base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
         except binascii.Error:
             continue
         if len(raw) == size:

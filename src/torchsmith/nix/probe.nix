@@ -20,7 +20,6 @@ let
   available = package: package.meta.available or true;
 
   torch = plain.python3Packages.torch;
-  arguments = torch.override.__functionArgs or { };
   names = attr: builtins.filter builtins.isString (builtins.split "\\." attr);
   packageOf = pkgs: attr: builtins.foldl' (set: name: set.${name} or { }) pkgs.python3Packages (names attr);
   versionOf = attr: try ((packageOf plain attr).version or null);
@@ -68,7 +67,6 @@ in
   pythons = having (builtins.attrNames pythons) (name: plain ? ${pythons.${name}} && builtins.isString plain.${pythons.${name}}.pythonVersion);
   default_python = try plain.python3Packages.python.pythonVersion;
   aliases = having [ "pytorch" ] (name: builtins.isString (plain.python3Packages.${name}.drvPath or null));
-  torch_arguments = builtins.filter (name: arguments.${name}) (builtins.attrNames arguments);
   torch_shape = if torch.drvAttrs.__structuredAttrs or false then "structured" else "attributes";
   triton = versionOf "triton";
   inherit capabilities;

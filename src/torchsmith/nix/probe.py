@@ -41,7 +41,6 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     pythons: list[str]
     default_python: str | None
     aliases: list[str]
-    torch_arguments: list[str]
     torch_shape: Literal["attributes", "structured"]
     triton: str | None
     capabilities: dict[str, dict[str, list[str] | None]]
@@ -124,7 +123,6 @@ def _facts(answer: _Answer, catalog: Catalog) -> PinFacts:
         "pythons": answer.pythons,
         "default_python": answer.default_python,
         "aliases": answer.aliases,
-        "torch_arguments": answer.torch_arguments,
         "torch_shape": answer.torch_shape,
         "min_sm": oldest,
         "missing": {system: names for system, names in answer.missing.items() if names},

@@ -123,7 +123,9 @@ class CellFacts:
             values |= {"pin.name": pin.name, "pin.rev": pin.rev, "pin.sha256": pin.sha256}
         if variant.cuda is not None:
             values["cuda"] = str(variant.cuda)
-            values["cudaSet"] = self.build.cuda_set or self.catalog.cuda[variant.cuda].attr
+            toolkit = self.catalog.cuda[variant.cuda]
+            values["cudaSet"] = self.build.cuda_set or toolkit.attr
+            values["nvccFlags"] = "".join(f" {flag}" for flag in toolkit.nvcc_flags)
             forms = {way.form for member in members for way in member.gpu_lists}
             with_torch = values["torchOnGpu"] = package.is_torch or package.needs_torch
             values["gpuDotted"] = with_torch or "9.0" in forms

@@ -332,7 +332,8 @@ def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]
         after = before or ""
         for fix in sorted(own, key=lambda fix: fix.site.span.start if fix.site.span else 0, reverse=True):
             after = fix.site.changed(after, fix.got)
-        path = str(file.relative_to(root) if file.is_relative_to(root) else file.absolute())
+        place = file.absolute()
+        path = str(place.relative_to(root) if place.is_relative_to(root) else place)
         changes.append(Change("create" if before is None else "rewrite", path, "", before, after))
     return changes
 

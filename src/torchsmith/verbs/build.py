@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -51,24 +51,42 @@ MAX_SHOWN = 6  # results, and recipes above a job that failed
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildRequest(Request):
-    """Which recipes to build, with what, and how far."""
+class RunRequest(Request):
+    """Which recipes to build or rehearse, and with what."""
 
     recipes: Recipes = ()
     workspace: WorkspaceOption = None
-    backend: Annotated[BackendName, Option("Build with nix or with flox.")] = "nix"
     jobs: Annotated[
         int | None, Option("--jobs", "-j", "Parallel jobs on this machine; 0: remote builders only.", min=0)
     ] = None
     cores: Annotated[int | None, Option("Cores, for all jobs together.", min=1)] = None
-    memory: Annotated[float | None, Option("Memory in GB, for all jobs together.", min=0.01)] = None
     nixpkgs: NixpkgsOption = ()
+    local: Annotated[bool, Option("Build on this machine only.")] = False
+    timeout: Annotated[int, Option("Stop a build after this many seconds.", min=0)] = 0
+
+    @property
+    def spec(self) -> BuildSpec:
+        """What is to be done."""
+        return BuildSpec(
+            selectors=tuple(self.recipes),
+            trees=read_trees(self.nixpkgs),
+            small=takes_sample(self.nixpkgs),
+            resources=Resources(self.jobs, self.cores),
+            local=self.local,
+            timeout=self.timeout,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest(RunRequest):
+    """Which recipes to build, with what, and how far."""
+
+    backend: Annotated[BackendName, Option("Build with nix or with flox.")] = "nix"
+    memory: Annotated[float | None, Option("Memory in GB, for all jobs together.", min=0.01)] = None
     cache: Annotated[str, Option("Binary cache to fetch from and copy to.")] = ""
     sign: Annotated[Path | None, Option("Secret key to sign what is copied.")] = None
-    local: Annotated[bool, Option("Build on this machine only.")] = False
     fail_fast: Annotated[bool, Option("Start no new job after a failure.")] = False
     fix_hashes: Annotated[bool, Option("Correct wrong hashes first.")] = False
-    timeout: Annotated[int, Option("Stop a build after this many seconds.", min=0)] = 0
     silent_timeout: Annotated[
         int, Option("Stop a build that prints nothing for this many seconds.", min=0)
     ] = 0
@@ -76,18 +94,13 @@ class BuildRequest(Request):
 
     @property
     def spec(self) -> BuildSpec:
-        """What is to be done."""
-        return BuildSpec(
-            selectors=tuple(self.recipes),
+        return replace(
+            super().spec,
             backend=self.backend,
-            trees=read_trees(self.nixpkgs),
-            small=takes_sample(self.nixpkgs),
             resources=Resources(self.jobs, self.cores, self.memory),
             cache=self.cache,
             sign=self.sign,
-            local=self.local,
             keep_going=not self.fail_fast,
-            timeout=self.timeout,
             silent_timeout=self.silent_timeout,
             verify=self.verify,
         )

@@ -61,22 +61,13 @@ class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
     foreign_targets: Sequence[ForeignTargets]  # code for other GPUs than the recipe's own
 
 
-class OtherRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipe that builds another release than its line's, as it does at another nixpkgs."""
-
-    name: str
-    version: str
-    line: str
-    expected: str
-
-
 class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Recipes as Nix evaluates them."""
 
     FORMAT: ClassVar[int] = 4
     recipes: Sequence[EvalResult]
     proved: int = 0  # builds that only this workspace claimed, and that evaluate
-    other_releases: Sequence[OtherRelease] = ()  # recipes that build another release than their line's
+    other_releases: Mapping[str, str] = {}  # recipes that are of another release than their line, and how
     graph: GraphSummary | None = None  # with --graph
 
     @property
@@ -92,7 +83,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     other = other_releases(results, opened.catalog)
     report = EvaluateReport(recipes=results, other_releases=other)
     if opened.root is not None:
-        good = {result.name for result in results if result.ok} - {row.name for row in other}
+        good = {result.name for result in results if result.ok} - other.keys()
         proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
         report = msgspec.structs.replace(report, proved=proved)
     if not request.graph:
@@ -110,19 +101,18 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     return msgspec.structs.replace(report, graph=graph)
 
 
-def other_releases(results: Sequence[EvalResult], catalog: Catalog) -> list[OtherRelease]:
-    """The generated recipes that evaluate to another release than the line that they state has."""
-    rows = []
+def other_releases(results: Sequence[EvalResult], catalog: Catalog) -> dict[str, str]:
+    """The generated recipes that evaluate to another release than that of the line which they state."""
+    other = {}
     for result in results:
         facts = result.evaluated.facts if result.evaluated else None
         line = catalog.lines.get(facts.line or "") if facts else None
         variant = Variant.try_parse(facts.variant or "", catalog) if facts else None
         expected = line.version_of(variant.package.name) if line and variant else ""
         if facts and line and facts.version and expected not in ("", facts.version):
-            rows.append(
-                OtherRelease(name=result.name, version=facts.version, line=line.name, expected=expected)
-            )
-    return rows
+            is_not = f"not {expected} of line {line.name}"
+            other[result.name] = f"release {facts.version} with this nixpkgs, {is_not}"
+    return other
 
 
 def run(*, request: EvaluateRequest, json: JsonOption = False) -> None:
@@ -167,13 +157,10 @@ def _print_results(report: EvaluateReport) -> None:
         )
 
 
-def release_warnings(rows: Sequence[OtherRelease]) -> list[str]:
-    """A warning for each line and release, with the recipes that build it."""
-    alike = grouped(((row.line, row.expected, row.version), row.name) for row in rows)
-    return [
-        f"{some_of(names, RECIPES_NAMED)}: release {version} with this nixpkgs, not {expected} of line {line}"
-        for (line, expected, version), names in alike.items()
-    ]
+def release_warnings(other: Mapping[str, str]) -> list[str]:
+    """A warning for each of the reasons, with its recipes."""
+    alike = grouped((why, name) for name, why in other.items())
+    return [f"{some_of(names, RECIPES_NAMED)}: {why}" for why, names in alike.items()]
 
 
 def print_failed(failed: Mapping[str, Cause]) -> None:

@@ -36,10 +36,12 @@ class FixHashesRequest(Request):
 
 def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashFixes:
     """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
-    opened = workspace_or_folder(request.recipes, request.workspace)
+    here = (".",)
+    opened = workspace_or_folder(request.recipes or here, request.workspace)
+    recipes = request.recipes or (() if opened.root else here)
     with closing(open_record(opened.home)) as record:
         trees = read_trees(request.nixpkgs)
-        fixer = HashFixer(find_nix(), opened, request.recipes, trees, record.proved())
+        fixer = HashFixer(find_nix(), opened, recipes, trees, record.proved())
         with reporter.status("fetching sources"):
             fixes = fixer.run(accept=request.accept, write=not request.dry_run)
         reporter.note(fixes.recovered)
@@ -52,7 +54,7 @@ def run(*, request: FixHashesRequest, json: JsonOption = False) -> None:
     """Fetch the sources of recipes and correct their hashes.
 
     All mismatches are found in one pass and corrected together: for generated recipes in torchsmith.toml or
-    the catalog folder of the workspace, in your own files in place; paths of these need no torchsmith.toml.
+    the catalog folder of the workspace, in your own files in place; these need no torchsmith.toml.
     Only sources are fetched; nothing is compiled. A placeholder that cannot be located, for example because
     a function passes it on, is named. The exit code is 1 when something remains for you to do, 3 when only
     downloads failed.

@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, exit_if, next_build, write, write_stderr
 from torchsmith.cli.nix_options import NixOptions, evaluation
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
@@ -18,12 +17,13 @@ from torchsmith.cli.request import Argument, Request
 from torchsmith.core.problem import Exit
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
+from torchsmith.host.cost import cost_of
 from torchsmith.matrix import Variant
-from torchsmith.matrix.estimate import estimate_of
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init b && torchsmith apply -w b --commit && torchsmith impact -w b --nixpkgs sample"
+CORES = 16  # that the hours are for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
     FORMAT: ClassVar = 3
     summary: str
     effects: Sequence[Effect]
-    hours: float  # for the recipes that change, on 16 cores, without their dependencies
+    hours: float  # for the recipes that change, on CORES, without their dependencies
 
     @property
     def exit(self) -> Exit:
@@ -58,17 +58,9 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     effects = changes.impact(opened, opened.root or Path.cwd(), request.revision, ask)
     changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
-    hours = sum(_hours(name.rpartition("/")[2], opened.catalog) for name in changed)
+    variants = (Variant.try_parse(name.rpartition("/")[2], opened.catalog) for name in changed)
+    hours = cost_of([*filter(None, variants)], opened.catalog, CORES).hours
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
-
-
-def _hours(name: str, catalog: Catalog) -> float:
-    """What the catalog estimates for a recipe by its name."""
-    variant = Variant.try_parse(name, catalog)
-    if variant is None:
-        return 0.0
-    row = estimate_of(variant, catalog)
-    return row.hours + row.gpu_hours if row else 0.0
 
 
 def run(*, request: ImpactRequest, json: JsonOption = False) -> None:
@@ -91,5 +83,5 @@ def _print_effects(report: ImpactReport) -> None:
         if effect.kind not in ("identical", "still broken"):
             outcome = effect.cause.message if effect.cause else effect.after or effect.before
             write(f"{effect.kind:12} {effect.name}  {outcome}")
-    hours = f"; about {report.hours:.0f} hours on 16 cores by the estimates" if report.hours >= 1 else ""
+    hours = f"; about {report.hours:.0f} hours on {CORES} cores by the estimates" if report.hours >= 1 else ""
     write_stderr(report.summary + hours)

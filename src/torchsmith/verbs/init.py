@@ -16,7 +16,7 @@ from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, co
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.files import read_text, write_atomic
-from torchsmith.core.problem import Conflict, Incomplete, Problem
+from torchsmith.core.problem import Conflict, Incomplete, MissingRequirement, Problem
 from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.matrix import Cell
 from torchsmith.matrix.describe import newer_lines
@@ -74,7 +74,7 @@ class InitRequest(Request):
     ] = None
     source: Annotated[
         tuple[str, ...],
-        Option("A mirror to ask: nixpkgs, archive or python_index.", metavar="NAME=ADDRESS"),
+        Option("A mirror to ask: nixpkgs or archive.", metavar="NAME=ADDRESS"),
     ] = ()
     force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
 
@@ -110,36 +110,44 @@ def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
     if len(given) > 1:
         raise Conflict(f"{listed(given)} each say which builds: give one of them")
     addresses = sources_text(request.source)
-    if not request.existing:
-        if len(request.folders) > 1:
-            hint = "--from takes repositories in"
-            raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
-        folder = request.folders[0] if request.folders else Path()
-        if recipes := len(list(folder.glob(f"{PKGS}/*.nix"))):
-            hint = f"{command('init', '--from', str(folder))} asks for the builds that they are for"
-            raise Conflict(f"{folder} is a repository with {counted(recipes, 'recipe')}", hint=hint)
-        if request.line:
-            file = _start_line(folder, request.line, addresses, reporter, force=request.force)
-        else:
-            file = start_workspace(
-                folder,
-                request.profile,
-                cells=request.cell,
-                gpus=request.gpus,
-                more=addresses,
-                replace=request.force,
-            )
-        opened = open_workspace(file)
-        cells = opened.matrix.cells
-        lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
-        newest = max(lines, key=lambda line: version_key(line.torch), default=None)
-        return InitReport(
-            file,
-            len(cells),
-            warned=sum(bool(cell.warnings) for cell in cells),
-            drivers=_drivers(cells, opened.catalog),
-            newer=newer_lines(newest, opened.catalog) if newest else {},
+    return _derived(request, addresses) if request.existing else _started(request, addresses, reporter)
+
+
+def _started(request: InitRequest, addresses: str, reporter: Reporter) -> InitReport:
+    """Write a workspace for a profile, a torch release, single builds or GPUs."""
+    if len(request.folders) > 1:
+        hint = "--from takes repositories in"
+        raise Conflict(f"{request.folders[1]}: a workspace is one folder", hint=hint)
+    folder = request.folders[0] if request.folders else Path()
+    if recipes := len(list(folder.glob(f"{PKGS}/*.nix"))):
+        hint = f"{command('init', '--from', str(folder))} asks for the builds that they are for"
+        raise Conflict(f"{folder} is a repository with {counted(recipes, 'recipe')}", hint=hint)
+    if request.line:
+        file = _start_line(folder, request.line, addresses, reporter, force=request.force)
+    else:
+        file = start_workspace(
+            folder,
+            request.profile,
+            cells=request.cell,
+            gpus=request.gpus,
+            more=addresses,
+            replace=request.force,
         )
+    opened = open_workspace(file)
+    cells = opened.matrix.cells
+    lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
+    newest = max(lines, key=lambda line: version_key(line.torch), default=None)
+    return InitReport(
+        file,
+        len(cells),
+        warned=sum(bool(cell.warnings) for cell in cells),
+        drivers=_drivers(cells, opened.catalog),
+        newer=newer_lines(newest, opened.catalog) if newest else {},
+    )
+
+
+def _derived(request: InitRequest, addresses: str) -> InitReport:
+    """Write a workspace that has the builds of existing repositories."""
     places = [*request.existing, *request.folders]
     derived = derive_workspace(places, request.line)
     home = derived.file.parent
@@ -179,7 +187,9 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
             write_with_schema(file, f"{EMPTY}{addresses}\n{text}")
         else:
             add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
-    except Problem:
+    except Problem as problem:
+        if isinstance(problem, MissingRequirement):
+            problem.hint = "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
         if before is None:
             file.unlink()
             file.with_name(SCHEMA).unlink()

@@ -6,18 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from torchsmith.catalog.ranges import version_key
-from torchsmith.cli.console import answer, exit_if, next_step, table, write, write_stderr
+from torchsmith.cli.console import answer, command, exit_if, next_step, table, write, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import (
     DryRunOption,
     JsonOption,
-    PairOption,
-    TarballHashOption,
     WaitOption,
     WorkspaceOption,
     WriteOptions,
@@ -31,7 +29,6 @@ from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
 from torchsmith.edit.line import LineRow
-from torchsmith.edit.newest import Newest, ask_newest
 from torchsmith.edit.proposal import EditReport, FactMove, Proposal, write_proposal
 from torchsmith.host.commands import Environment, detect_environment
 from torchsmith.nix import channel as channels
@@ -62,27 +59,28 @@ class LinesRequest(Request):
     """A workspace, whose catalog is listed."""
 
     workspace: WorkspaceOption = None
-    online: Annotated[bool, Option("Ask the Python index and a channel of nixpkgs what is newest.")] = False
+    online: Annotated[bool, Option("Ask which torch the newest nixpkgs of a channel has.")] = False
     channel: ChannelOption = channels.CHANNEL
 
 
 class LinesReport(msgspec.Struct, frozen=True):
-    """Every torch release that a workspace knows, and what is newest if that was asked for."""
+    """Every torch release that a workspace knows, and the head of a channel if that was asked for."""
 
+    FORMAT: ClassVar = 2
     lines: list[LineRow]
-    newest: Newest | None = None
+    head: ChannelHead | None = None
 
 
 def list_lines(request: LinesRequest, reporter: Reporter = SILENT) -> LinesReport:
     """The torch releases that a workspace knows. Raises MissingRequirement if --online gets no answer."""
     opened = open_workspace(request.workspace)
-    newest = ask_newest(_channel(opened, request.channel, reporter)) if request.online else None
+    head = _channel(opened, request.channel, reporter).head() if request.online else None
     here = detect_environment(opened.root, "")
     rows = [
         msgspec.structs.replace(row, next=_next(row, here)) if row.next else row
         for row in lines.line_rows(opened)
     ]
-    return LinesReport(rows, newest)
+    return LinesReport(rows, head)
 
 
 def _next(row: LineRow, here: Environment) -> str:
@@ -101,25 +99,14 @@ def show(*, request: LinesRequest, json: JsonOption = False) -> None:
     answer(list_lines(request, Terminal()), _print_lines, as_json=json)
 
 
-def _print_newest(newest: Newest, report: LinesReport) -> None:
-    for row in newest.index:
-        needs = f" (needs torch {row.torch})" if row.torch else ""
-        write(f"newest on the Python index: {row.package} {row.version}{needs}")
-    head = newest.head
-    if head:
-        _print_head(head)
-    torch = (head.torch if head else "") or next((row.version for row in newest.index), "")
-    name = minor(torch)
-    if not name or (head and head.pin):
-        return
-    buildable = any(row.name == name and not row.lacks for row in report.lines)
-    next_step("line", "update" if buildable else "add", name, why="" if head else "if nixpkgs has it")
-
-
-def _print_head(head: ChannelHead) -> None:
+def _print_head(head: ChannelHead, report: LinesReport) -> None:
     state = f", which is {head.pin} here" if head.pin else ""
     has = f": torch {head.torch}, CUDA {', '.join(head.cudas)}" if head.torch else ""
     write(f"{head.channel} is at {head.rev[:7]}{state}{has}")
+    name = minor(head.torch)
+    if name and not head.pin:
+        buildable = any(row.name == name and not row.lacks for row in report.lines)
+        next_step("line", "update" if buildable else "add", name)
 
 
 def _print_lines(report: LinesReport) -> None:
@@ -144,22 +131,42 @@ def _print_lines(report: LinesReport) -> None:
         if row.remarks:
             step = f": {row.next}" if row.next and not row.lacks else ""
             write(f"{row.name} {'; '.join(row.remarks)}{step}")
-    if report.newest is not None:
-        _print_newest(report.newest, report)
+    if report.head is not None:
+        _print_head(report.head, report)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineAddRequest(Request):
+class MoveRequest(Request):
+    """What a line is to be built from: a nixpkgs, a torch release, or both."""
+
+    workspace: WorkspaceOption = None
+    channel: ChannelOption = channels.CHANNEL
+    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
+    sha256: Annotated[str, Option("The hash of its tarball, if known.")] = ""
+    torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
+    pair: Annotated[
+        Sequence[str],
+        Option(
+            "The release of another package that goes with it, if the catalog has none: torchvision=0.28.0.",
+            metavar="NAME=VERSION",
+        ),
+    ] = ()
+
+    def move(self, line: str) -> pins.Move:
+        """The move of a line to it."""
+        pairs = dict(word.partition("=")[::2] for word in self.pair)
+        for name, version in pairs.items():
+            if not name or not version:
+                raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
+        return pins.Move(line, self.rev, self.sha256, self.torch, pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineAddRequest(MoveRequest):
     """A torch release of the workspace's own, and the line that it is built like."""
 
     name: Annotated[str, Argument("What to call it, such as 2.13.", metavar="NAME")]
-    workspace: WorkspaceOption = None
-    torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
     like: Annotated[str, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")] = ""
-    pair: PairOption = ()
-    channel: ChannelOption = channels.CHANNEL
-    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
-    sha256: TarballHashOption = ""
     nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, instead of a download.")] = None
     matrix: Annotated[bool, Option("Add the builds of profile real to torchsmith.toml.")] = False
     dry_run: DryRunOption = False
@@ -173,9 +180,8 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
     catalog = opened.catalog
     lines.check_new(request.name, catalog)
     tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-    releases = _pairs_of(request.pair)
-    move = pins.Move(request.like, request.rev, request.sha256, request.torch, releases)
-    move = _channel(opened, request.channel, reporter).for_new_line(request.name, move, tree)
+    channel = _channel(opened, request.channel, reporter)
+    move = channel.for_new_line(request.name, request.move(request.like), tree)
     changed: list[FactMove] = []
 
     def propose() -> Proposal:
@@ -192,15 +198,6 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
         reporter.note(f"no release of {named} is known for torch {move.torch}: --pair NAME=VERSION states it")
     report = proposal.report(request.name, written=not request.dry_run)
     return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))
-
-
-def _pairs_of(texts: Sequence[str]) -> dict[str, str]:
-    """Releases by package, from NAME=VERSION."""
-    pairs = dict(word.partition("=")[::2] for word in texts)
-    for name, version in pairs.items():
-        if not name or not version:
-            raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
-    return pairs
 
 
 def require_own(proposal: Proposal) -> Proposal:
@@ -273,16 +270,10 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineUpdateRequest(Request):
-    """Where a line moves: another nixpkgs, another torch release, or both."""
+class LineUpdateRequest(MoveRequest):
+    """Where a line moves."""
 
     line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
-    workspace: WorkspaceOption = None
-    channel: ChannelOption = channels.CHANNEL
-    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
-    sha256: TarballHashOption = ""
-    torch: Annotated[str, Option("The torch release, such as 2.10.1.")] = ""
-    pair: PairOption = ()
     nixpkgs: NixpkgsOption = ()
     writing: WriteOptions = field(default_factory=WriteOptions)
 
@@ -294,7 +285,7 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     if not writing.dry_run:
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
-    move = pins.Move(request.line, request.rev, request.sha256, request.torch, _pairs_of(request.pair))
+    move = request.move(request.line)
     trees = read_trees(request.nixpkgs)
     tree = trees.get(request.rev) or trees.get("default")
     move = _channel(opened, request.channel, reporter).for_update(move, tree)
@@ -385,9 +376,10 @@ def print_edit(report: EditReport) -> None:
     if report.to_learn:
         write(f"unknown hashes: {', '.join(report.to_learn)}")
     for pin in report.unhashed:
+        records = command("line", "update", report.name, "--rev", pin)
         write(
-            f"no hash of nixpkgs {pin} is recorded, and downloads of it are not checked: --sha256 HASH states"
-            " it; nix-hash --type sha256 --base32 TREE prints that of an unpacked archive"
+            f"no hash of nixpkgs {pin} is recorded, so downloads are not checked: {records} records it, or"
+            " its --sha256 HASH, as nix-hash --type sha256 --base32 TREE prints it of an unpacked archive"
         )
     if not recipes and not report.files:
         write_stderr("nothing to write: already up to date")

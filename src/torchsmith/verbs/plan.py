@@ -141,7 +141,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
 def plan(request: PlanRequest | None = None) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
     planned, report = (request or PlanRequest()).planned()
-    return msgspec.structs.replace(report, unhashed=planned.workspace.unhashed_pins)
+    return msgspec.structs.replace(report, unhashed=planned.unhashed_pins)
 
 
 def run(*, request: PlanRequest, view: ChangeView) -> None:
@@ -221,20 +221,37 @@ def print_changes(
         changes = [change for change in shown if change.phase == phase and change.code != "up-to-date"]
         if changes:
             line(phase if phase == "macOS" else f"{phase[0].upper()}{phase[1:]}", "bold")
-        alike = grouped(
-            (
-                (_label(change), change.recipe, change.code, _shared_why(change, hidden, verbose=verbose)),
-                change,
-            )
-            for change in changes
+        more |= _print_alike(changes, hidden, line, stream, verbose=verbose)
+    _print_notes(report, line)
+    if report.changes:
+        line(_summary(report))
+    return more
+
+
+def _print_alike(
+    changes: Sequence[Change], hidden: Collection[str], line: Printer, stream: TextIO, *, verbose: bool
+) -> bool:
+    """Print changes, those with the same reason together. Returns whether names were only counted."""
+    more = False
+    alike = grouped(
+        (
+            (_label(change), change.recipe, change.code, _shared_why(change, hidden, verbose=verbose)),
+            change,
         )
-        for (label, *_), group in alike.items():
-            names = [change.path for change in group]
-            more = more or (not verbose and len(names) > 1)
-            for name in names if verbose else [some_of(names)]:
-                line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
-            if label != "create":
-                line(f"          {_in_common([_why(change, hidden) for change in group])}", "dim", hang=0)
+        for change in changes
+    )
+    for (label, *_), group in alike.items():
+        names = [change.path for change in group]
+        more = more or (not verbose and len(names) > 1)
+        for name in names if verbose else [some_of(names)]:
+            line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
+        if label != "create":
+            line(f"          {_in_common([_why(change, hidden) for change in group])}", "dim", hang=0)
+    return more
+
+
+def _print_notes(report: ChangeReport, line: Printer) -> None:
+    """Print what to know of a plan besides its changes."""
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
     if edited := [change.path for change in report.skipped if change.owner == "edited"]:
@@ -252,9 +269,6 @@ def print_changes(
         line(f"no machine can use {counted(report.unusable, 'build')}; torchsmith list says why", "yellow")
     if report.split_torch and (report.pending or not report.written):
         _print_split_torch(report, line)
-    if report.changes:
-        line(_summary(report))
-    return more
 
 
 def _print_split_torch(report: ChangeReport, line: Printer) -> None:

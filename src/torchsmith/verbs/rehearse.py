@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import msgspec
@@ -12,15 +12,13 @@ from torchsmith.artifact.check import Check, passed
 from torchsmith.artifact.objects import check_objects
 from torchsmith.building.by_name import workspace_record
 from torchsmith.building.jobs import outputs_of
-from torchsmith.building.plan import Resources
 from torchsmith.building.rehearsal import PREFIX, RehearsalFigures, WholeBuild, read_figures, whole_build
-from torchsmith.building.start import BuildSpec, Prepared
+from torchsmith.building.start import Prepared
 from torchsmith.cli.build_screen import BuildTerminal
 from torchsmith.cli.console import answer, exit_if, next_step, write
-from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
-from torchsmith.cli.options import JsonOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
-from torchsmith.cli.request import Option, Request
+from torchsmith.cli.request import Option
 from torchsmith.core.problem import Exit, Incomplete
 from torchsmith.core.text import counted, duration
 from torchsmith.matrix import Variant
@@ -28,7 +26,7 @@ from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import exit_of
 from torchsmith.record import Past
 from torchsmith.repair.diagnose import Diagnosis
-from torchsmith.verbs.build import prepare_build, run_prepared
+from torchsmith.verbs.build import RunRequest, prepare_build, run_prepared
 from torchsmith.verbs.diagnose import print_diagnosis
 from torchsmith.verbs.eval import print_failed
 from torchsmith.verbs.verify import print_checks
@@ -40,20 +38,10 @@ EXAMPLE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RehearseRequest(Request):
+class RehearseRequest(RunRequest):
     """Which recipes to rehearse, and with what."""
 
-    recipes: Recipes = ()
-    workspace: WorkspaceOption = None
     dry_run: Annotated[bool, Option("Show what would be rehearsed and stop.")] = False
-    jobs: Annotated[
-        int | None,
-        Option("--jobs", "-j", "Parallel rehearsals on this machine; 0: remote builders only.", min=0),
-    ] = None
-    cores: Annotated[int | None, Option("Cores, for all rehearsals together.", min=1)] = None
-    nixpkgs: NixpkgsOption = ()
-    local: Annotated[bool, Option("Use this machine only.")] = False
-    timeout: Annotated[int, Option("Stop a rehearsal after this many seconds.", min=0)] = 0
 
 
 class Rehearsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,15 +71,7 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
     """Configure builds as they are, compile a sample of each, and record what the whole would take."""
     if not request.recipes:
         raise Incomplete("name what to rehearse", hint="names, or selectors such as sm120 pytorch")
-    spec = BuildSpec(
-        selectors=tuple(request.recipes),
-        trees=read_trees(request.nixpkgs),
-        small=takes_sample(request.nixpkgs),
-        resources=Resources(request.jobs, request.cores, None),
-        local=request.local,
-        timeout=request.timeout,
-        rehearse=True,
-    )
+    spec = replace(request.spec, rehearse=True)
     with (
         workspace_record(request.workspace, read_only=request.dry_run) as (opened, record),
         closing(prepare_build(spec, opened, record, reporter)) as ready,

@@ -71,6 +71,11 @@ class Change:
         return self.kind != "keep" and not self.skipped
 
     @property
+    def generated(self) -> bool:
+        """Whether the file has torchsmith's text, or would get it."""
+        return self.code == "up-to-date" or (self.pending and self.after is not None)
+
+    @property
     def files(self) -> dict[str, str | None]:
         """Texts to write by path; None deletes the file."""
         if not self.pending:

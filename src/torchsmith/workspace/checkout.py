@@ -109,8 +109,8 @@ class UnusedRecipe:
 
 @dataclass(frozen=True)
 class Repository:
-    """A folder with recipes and what is around them. `whole` is False if a part of it was named:
-    nothing is said about the rest. `elsewhere` are its other Nix files, if they were looked for; `links`
+    """A folder with recipes and what is around them. `whole` is False if only a part of it was
+    named. `elsewhere` are its other Nix files, if they were looked for; `links`
     are in the place of recipes; `ignored` are recipes by their names that git ignores."""
 
     root: Path

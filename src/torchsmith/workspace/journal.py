@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic
+from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic, write_new
 from torchsmith.core.problem import CannotWrite, Failed, Refused
 from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped
@@ -139,7 +139,7 @@ class Writer:
                     existed[folder] = os.path.isdir(folder)
                     os.makedirs(folder, exist_ok=True)
                 if text is not None:
-                    _write_new(_staged(target), text, mode_of(target) if existed[folder] else None)
+                    write_new(_staged(target), text, mode_of(target) if existed[folder] else None)
                 elif not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
@@ -257,7 +257,7 @@ def held(root: Path, wait_seconds: float | None = None) -> Iterator[None]:
         folder.mkdir(exist_ok=True)
         if not folder.is_symlink():
             with contextlib.suppress(FileExistsError):
-                _write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
+                write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
     except OSError as error:
         raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
     hint = "" if wait_seconds is None else "--wait 60 waits up to a minute for it to end"
@@ -364,20 +364,3 @@ def _digest(path: Path) -> str:
         return hashlib.sha256(read_bytes(path, links=False)).hexdigest()
     except OSError as error:
         return UNREADABLE if error.errno in (errno.EFBIG, errno.EACCES, errno.EPERM, errno.EIO) else ""
-
-
-def _write_new(path: str, text: str, mode: int | None, *, replaces: bool = True) -> None:
-    """A new file with the mode of the one that it replaces, else what the user's umask leaves of 0o666. What
-    was at its path before is not followed or written to."""
-    if replaces:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode or 0o666)
-    try:
-        rest = text.encode()
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-        if mode is not None:
-            os.fchmod(handle, mode)
-    finally:
-        os.close(handle)

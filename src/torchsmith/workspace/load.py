@@ -75,17 +75,6 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         stated = self.profile or self.settings.matrix or self.settings.include
         return {cell.name: cell.line for cell in self.matrix.cells} if stated else {}
 
-    @property
-    def unhashed_pins(self) -> dict[str, str]:
-        """The pins of its cells whose hash is not recorded, each with a line that has it."""
-        unhashed: dict[str, str] = {}
-        for cell in self.matrix.cells:
-            line = self.catalog.lines[cell.line]
-            build = line.build_for(cell.variant.toolkit)
-            if build and build.pin and not self.catalog.pins[build.pin].sha256:
-                unhashed.setdefault(build.pin, line.name)
-        return unhashed
-
     @cached_property
     def spec(self) -> MatrixSpec:
         return _Resolver(self.source, self.settings, self.catalog).spec(self.profile)

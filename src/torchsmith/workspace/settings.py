@@ -134,7 +134,6 @@ class SourceAddresses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     nixpkgs: Address = ""  # the git remote whose branches are the channels
     archive: Address = ""  # of a revision, for which {rev} is written
-    python_index: Address = ""  # else PyPI
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

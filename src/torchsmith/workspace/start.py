@@ -213,9 +213,9 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
 def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
 ) -> tuple[dict[str, Cell], list[UnusedRecipe], dict[str, str]]:
-    """What recipes are builds of, by name; what could not be taken in; and by the name of its build, that the
-    line that the code of a recipe shows cannot build it, and which one is asked for: that of its torch, or
-    else that of most recipes of its repository."""
+    """The cells of recipes by name, and the recipes without one. If the line that a recipe's code shows
+    cannot build its cell, the cell is of the line of its torch, else of most recipes of its repository; the
+    third value has these cells with both lines."""
     results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
     results.sort(key=lambda result: not result[0].canonical)  # which of two names of a build is kept
     cells: dict[str, Cell] = {}
@@ -235,8 +235,8 @@ def _cells(
     for recipe, result in results:
         if isinstance(result, Cell):
             continue
-        # A companion that its own line does not build is one of its torch's line. A name says which build it
-        # is: if the torch of its nixpkgs cannot be that, it is one of the line that its repository is of.
+        # A companion that its own line cannot build is of its torch's line. The name states the build: if the
+        # torch of the recipe's nixpkgs cannot be that, the line of most recipes of the repository is taken.
         shown = stated_release(recipe.variant, catalog, recipe.text or "", None) is None and recipe.release
         likely = usual.get(recipe.repo, line)
         other = (recipe.variant and lines.get(recipe.variant.stack)) or (likely if shown else None)

@@ -257,7 +257,6 @@ def _pins(catalog: Catalog) -> Iterator[str]:
             "pythons": [str(python) for python in pin.pythons],
             "default_python": str(pin.default_python),
             "aliases": list(pin.aliases),
-            "torch_switches": sorted(name for name in pin.torch_arguments if name.endswith("Support")),
             "min_sm": str(pin.min_sm),
             "refused": _refused(pin, catalog),
         }

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:39e9ae720b81026ae973074edb0cc8c326bbdcaf78a3a59e73a8f626d1f30d8c
+# torchsmith: format=1 variant=pytorch-python313-cuda13_0-sm121-armv9-nightly line=nightly content=sha256:fc0bdbfd696dcb322662feff527c4532d9490067547070fc8681e57db114c15f
 # PyTorch from its development branch, Python 3.13: NVIDIA Blackwell (SM121) and ARMv9-A with SVE2 CPUs, CUDA 13.0.
 # Its inputs come from Flox, whose stable catalog has no CUDA 13: flox build --stability=unstable pytorch-python313-cuda13_0-sm121-armv9-nightly
 
@@ -139,7 +139,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "13.0")
     + ''
       export CFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} -fmessage-length=10001 ''${CXXFLAGS:-}"
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002 -compress-mode=size"
       export NIX_CFLAGS_COMPILE="$NIX_CFLAGS_COMPILE -frecord-gcc-switches"
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
         export NIX_BUILD_CORES=${toString maxJobs}

@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:be7309575a4f79b1b101b3a9d61937351c523c9e9e767cc91e748495bd96b96e
+# torchsmith: format=1 variant=torchaudio-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:8498f5c760632fcfc315c7b94aa7ad26c005041a86e4111a19e4013031b2f75e
 # TorchAudio 2.10.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -142,8 +142,9 @@ let
           export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
         ''
         # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        # CUDA 13's GPU code is compressed for size, as in PyTorch's wheels.
         + ''
-          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002 -compress-mode=size"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''
@@ -260,7 +261,7 @@ let
           ''
           # nvcc hands its host compiler none of these by itself.
           + ''
-            export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},-fmessage-length=10002"
+            export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},-fmessage-length=10002 -compress-mode=size"
           ''
           # torch's extension builder reads the first variable, CMake the second.
           + ''

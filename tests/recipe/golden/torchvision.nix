@@ -1,4 +1,4 @@
-# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:47e566371a2d0742fed022a1c9fa28e13828c643ed9036b240127b11113f3511
+# torchsmith: format=1 variant=torchvision-python313-cuda13_0-sm120-avx512 line=2.10 content=sha256:6f05e667a25527f018b5d8236754d06706aa366e93c2dbddc9927e340aa3727c
 # TorchVision 0.25.0 for PyTorch 2.10.0, Python 3.13: NVIDIA Blackwell (SM120) and AVX-512 CPUs, CUDA 13.0.
 
 # The one argument lets a mirror or a checkout replace the download; callPackage never fills it.
@@ -142,8 +142,9 @@ let
           export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} -frecord-gcc-switches"
         ''
         # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+        # CUDA 13's GPU code is compressed for size, as in PyTorch's wheels.
         + ''
-          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002"
+          export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=-fmessage-length=10002 -compress-mode=size"
         ''
         # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
         + ''
@@ -227,7 +228,7 @@ assert pkgs.cudaPackages.cudaMajorMinorVersion == "13.0";
     ''
     # nvcc hands its host compiler none of these by itself.
     + ''
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},-fmessage-length=10002"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},-fmessage-length=10002 -compress-mode=size"
     ''
     # torch's extension builder reads the first variable, CMake the second.
     + ''

@@ -42,6 +42,23 @@ def test_a_part_that_decides_alone_decides(expression: str, expected: object) ->
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
+        ("1 < 2", True),
+        ("2 < 2", False),
+        ("2 <= 2", True),
+        ("3 > 2", True),
+        ("2 >= 3", False),
+        ('"12.8" < "13.0"', True),
+        ('1 < "2"', "unknown"),
+        ("1 < x", "unknown"),
+    ],
+)
+def test_values_are_compared_as_nix_does(expression: str, expected: object) -> None:
+    assert folded(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
         ('builtins.replaceStrings [ "a" "a" ] [ "1" "2" ] "aba"', "1b1"),  # the first of two alike counts
         ('builtins.replaceStrings [ "a" "ab" ] [ "1" "2" ] "ab"', "1b"),
         ('builtins.replaceStrings [ "ab" "a" ] [ "2" "1" ] "aba"', "21"),

@@ -305,3 +305,13 @@ def test_a_nixpkgs_that_is_inherited_is_imported_all_the_same() -> None:
     for middle in ("", "let inherit src; in "):
         recipe = read(f"let src = {fetched}; in {middle}import src {{ config.cudaSupport = true; }}")
         assert [list(imported.config) for imported in recipe.imports] == [["cudaSupport"]]
+
+
+def test_a_value_is_an_argument_if_it_is_a_default_or_is_passed_to_the_function() -> None:
+    text = b'{ own ? "one" }: [ (driver { hash = "two"; }) (other { hash = "three"; }) "four" ]'
+    recipe = read_text_as_recipe(text, Path("x.nix"))
+    places = {}
+    for word in ("one", "two", "three", "four"):
+        start = text.index(word.encode())
+        places[word] = recipe.is_argument(recipe.syntax.span_at(start, start + len(word)), ("driver",))
+    assert places == {"one": True, "two": True, "three": False, "four": False}

@@ -55,12 +55,12 @@ def derivation_compiles_for_its_gpu(evaluated: EvaluatedRecipes) -> Iterator[Def
     """The GPUs that the derivation passes to its compilers, of torch and of companions, must be the one in
     the name. What is below it, such as MAGMA, is listed by `torchsmith eval`."""
     for file, (recipe, derivation) in evaluated.recipes.items():
-        own, targets = (
-            recipe.variant.arch if recipe.variant else "",
-            gpu_targets(derivation, evaluated.catalog),
-        )
-        if own and targets - {own}:
-            yield Defect(f"compiles for {', '.join(sorted(targets))}, the name says {own}", file=file)
+        own = recipe.variant.arch if recipe.variant else ""
+        targets = gpu_targets(derivation, evaluated.catalog)
+        others = ", ".join(sorted(targets - {own}))
+        if own and others:
+            too = " too" if own in targets else ""
+            yield Defect(f"compiles for {others}{too}, the name says {own}", file=file)
 
 
 @rule("TS722", "companion that compiles a torch of its own", WARNING, over="derivations")

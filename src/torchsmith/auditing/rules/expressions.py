@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, rule
 from torchsmith.core.problem import nearest
-from torchsmith.recipe.read import Edit, Located, Override, Span, Value
+from torchsmith.core.text import listed
+from torchsmith.recipe.read import Edit, Located, Override, Value
 from torchsmith.workspace.subject import Subject
 
 TORCH = re.compile(r"\(*\s*([\w.'-]+)\.torch(?=\.override|\)*$)")
@@ -122,38 +123,12 @@ SETTING = re.compile(r"(?:[\w-]+\.)*(?:(?:cuda|cudnn|rocm)\w*|gpuTargets)")
 def settings_exist(subject: Subject) -> Iterator[Defect]:
     """nixpkgs accepts any name in `config` but reads only `cudaSupport`, `cudaCapabilities`,
     `cudaForwardCompat` and `rocmSupport`. Another name, such as `cudaVersion`, or one of these in a set of
-    its own (`config.torch.cudaSupport`), has no effect, without an error: the fix removes it. A misspelt one
-    gets its right name with `--unsafe-fixes`."""
+    its own (`config.torch.cudaSupport`), has no effect, without an error."""
     settings = list(subject.body.nixpkgs_settings(SETTING))
     unset = [name for name in SETTINGS if name not in dict(settings)]
     for name, setting in settings:
         if name not in SETTINGS:
             right = nearest(name.rpartition(".")[2], unset, cutoff=SPELLING)
-            hint = f"config.{right}" if right else ""
-            fix = _setting_fix(subject, name, setting.span, right)
+            hint = f"nixpkgs reads config.{right}" if right else f"nixpkgs reads {listed(SETTINGS)}"
             sure = None if subject.pin_has_torch else LIKELY  # older nixpkgs may have read others
-            yield Defect(f"config.{name} does nothing", setting.span, hint=hint, fix=fix, sure=sure)
-
-
-def _setting_fix(subject: Subject, name: str, value: Span, right: str) -> FindingFix | None:
-    """Rename a setting, or remove the line that it is alone on."""
-    binding = subject.body.binding_around(value, name)
-    if binding is None:
-        return None
-    if right:
-        at = binding.name
-        return FindingFix(f"write {right}", (Edit(at.start, at.end, right),), safe=False)
-    return removal(subject, name, value)
-
-
-def removal(subject: Subject, name: str, value: Span, *, safe: bool = True) -> FindingFix | None:
-    """The fix that removes the binding of a value, and its line if it is alone there."""
-    binding = subject.body.binding_around(value, name)
-    if binding is None:
-        return None
-    data = subject.body.syntax.data
-    start = data.rfind(b"\n", 0, binding.span.start) + 1
-    end = data.find(b"\n", binding.span.end)
-    alone = data[start:end].strip() == data[binding.span.start : binding.span.end]
-    first, last = (start, end + 1) if alone and end >= 0 else (binding.span.start, binding.span.end)
-    return FindingFix(f"remove {name}", (Edit(first, last, ""),), safe=safe)
+            yield Defect(f"config.{name} does nothing", setting.span, hint=hint, sure=sure)

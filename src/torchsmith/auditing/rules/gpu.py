@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
-from torchsmith.auditing.rules.expressions import in_nixpkgs_python, torch_overrides
+from torchsmith.auditing.rules.expressions import in_nixpkgs_python
 from torchsmith.auditing.rules.shape import unread_targets
 from torchsmith.catalog import Gpu, Isa
 from torchsmith.catalog.facts import GpuBackend
@@ -332,22 +332,3 @@ def config_names_the_gpu(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
                 "libraries below torch contain PTX for newer GPUs: config.cudaForwardCompat is not false"
             )
             yield Defect(message, forward.span if forward else capabilities.span, severity=NOTE)
-
-
-@rule("TS412", "switch that torch does not have", anywhere=True)
-def switches_are_torchs(subject: Subject) -> Iterator[Defect]:
-    """An override may only pass arguments that the package takes; another one, such as `cudnnSupport`, stops
-    the evaluation. To leave cuDNN out, set USE_CUDNN=0. Other files than recipes are checked if their nixpkgs
-    is in the catalog, and the repository has no `torch` of its own."""
-    if subject.variant is None and subject.imported_pin is None:
-        return
-    pins = [subject.imported_pin] if subject.imported_pin else list(subject.catalog.pins.values())
-    known = {name for pin in pins for name in pin.torch_arguments if name.endswith("Support")}
-    sure = None if subject.imported_pin else LIKELY
-    used = {name for name in subject.body.syntax.identifiers if name.endswith("Support")} - known
-    named = torch_overrides(subject) if subject.variant is None else subject.overrides_of("torch", "pytorch")
-    for override in named if known and used else ():
-        for name in override.arguments if override.kind == "override" else ():
-            if name.endswith("Support") and name not in known:
-                message, hint = f"torch takes no argument {name}", f"it takes {', '.join(sorted(known))}"
-                yield Defect(message, override.arguments[name].span, hint=hint, sure=sure, about="torch")

@@ -8,19 +8,13 @@ from collections.abc import Iterator
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import NOTE, WARNING, Defect, rewrite, rule
 from torchsmith.auditing.rules.companion import other_torch
-from torchsmith.catalog import Line, LineBuild, Package
+from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
-from torchsmith.nix.hashes import to_sri
+from torchsmith.nix.hashes import parse_hash, to_sri
 from torchsmith.recipe.read import FetchedSource, Located
 from torchsmith.workspace.subject import Subject
 
-# As Nix reads them: base 64 with or without padding after a dash or a colon, or base 32 or 16 after a colon.
-BASE_64 = r"[A-Za-z0-9+/]"
-GOOD = re.compile(
-    rf"(?:sha256[-:])?{BASE_64}{{43}}=*|sha512[-:]{BASE_64}{{86}}=*|sha1[-:]{BASE_64}{{27}}=*"
-    r"|(?:sha256:)?(?:[0-9a-z]{52}|[0-9a-fA-F]{64})|(?:sha512:)?(?:[0-9a-z]{103}|[0-9a-fA-F]{128})"
-)
 FAKE = re.compile(r"sha256[-:]A{43}=*|(?:sha256:)?0{52}|sha512-A{86}=*|(?:lib\.)?fake(?:Hash|Sha256)")
 NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
 HASHES = {"hash", "sha256", "sha512", "outputHash"}
@@ -95,7 +89,7 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
             right = to_sri(f"sha256:{bare}")
             message, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
             yield Defect(message, stated.span, hint=hint, fix=rewrite(stated.span, known or right))
-        elif not GOOD.fullmatch(stated.value):
+        elif parse_hash(stated.value) is None:
             yield Defect(f"{stated.value} is not a hash", stated.span, fix=fix)
     for match in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
         at = subject.span(match, 1)
@@ -113,8 +107,8 @@ def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"the hash is that of {other}", stated.span, fix=fix)
         if other or not known or FAKE.fullmatch(stated.value):
             continue
-        plain = stated.value.startswith("sha256-") and GOOD.fullmatch(stated.value)
-        if plain and stated.value != known and _release(subject, source):
+        plain = stated.value.startswith("sha256-") and parse_hash(stated.value)
+        if plain and plain.sri != known and _release(subject, source):
             yield Defect(f"not the hash of {_called(source)}: that is {known}", stated.span, fix=fix)
 
 
@@ -230,15 +224,3 @@ def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
         if submodules is None or submodules.value is False:
             at = submodules.span if submodules else source.span
             yield Defect("fetchSubmodules is not true", at, hint="fetchSubmodules = true;")
-
-
-@rule("TS907", "patch from another place")
-def patch_is_the_known_one(subject: Subject, build: LineBuild) -> Iterator[Defect]:
-    """The patches of known fixes must come from the commits in the catalog."""
-    names = {patch.name: patch for fix in subject.catalog.fixes.values() for patch in fix.patches.values()}
-    for source in subject.whole.sources:
-        name, url = source.fields.get("name"), source.fields.get("url")
-        patch = names.get(str(name.value)) if name else None
-        if patch is not None and url is not None and isinstance(url.value, str) and url.value != patch.url:
-            fix = rewrite(url.span, patch.url)
-            yield Defect(f"{patch.name} comes from another address", url.span, fix=fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from torchsmith.auditing.finding import FindingFix
@@ -68,9 +69,9 @@ def _with_hash(recipe: Recipe, pin: RecipePin, sha256: str) -> FindingFix | None
         return None
     data = recipe.syntax.data
     if bound := recipe.binding_around(url, "url"):
-        indent = re.search(rb"\n *\Z", data[: bound.span.start])
+        indent = re.search(rb"\n *\Z", data[: bound.start])
         before = indent[0].decode() if indent else " "
-        return FindingFix(title, (Edit(bound.span.end, bound.span.end, f'{before}sha256 = "{sha256}";'),))
+        return FindingFix(title, (Edit(bound.end, bound.end, f'{before}sha256 = "{sha256}";'),))
     if data[url.start - 1 : url.start] != b'"' or data[url.end : url.end + 1] != b'"':
         return None
     last = f'; sha256 = "{sha256}"; }}'
@@ -182,8 +183,8 @@ def release_is_known(repo: Repo) -> Iterator[Defect]:
         return
     pins = sorted({named[file].pin[:7] for file in silent} - {""})
     where = f" (nixpkgs {', '.join(pins)})" if pins else ""
-    known = {facts.line for facts in named.values()} - {""}
-    line = known.pop() if len(known) == 1 else repo.newest_line
+    known = Counter(facts.line for facts in named.values() if facts.line in repo.releases)
+    line = max(known, key=known.__getitem__, default=repo.releases[0])
     if len(silent) == 1:
         message = f"the torch release is not known{where}: rules that depend on it did not run"
         yield Defect(message, hint=f"the comment # torchsmith: line {line} states it", file=silent[0])

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchsmith.auditing.finding import Sure
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import MAX_CHARACTERS, NOTE, WARNING, Defect, rule
 from torchsmith.core.problem import Problem
@@ -24,10 +25,10 @@ def file_is_a_recipe(path: Path, text: str) -> Iterator[Defect]:
 
 
 @rule("TS001", "file that cannot be read", over="unread")
-def file_is_nix(problem: Problem) -> Iterator[Defect]:
+def file_is_nix(problem: Problem, sure: Sure | None) -> Iterator[Defect]:
     """A recipe that is not valid Nix cannot be built, and no other rule is checked. If Nix is installed,
     it decides about syntax that the parser here does not know."""
-    yield Defect(problem.message, hint=problem.hint)
+    yield Defect(problem.message, hint=problem.hint, sure=sure)
 
 
 @rule("TS008", "link in the place of a recipe", WARNING, over="repo")

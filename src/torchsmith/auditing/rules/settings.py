@@ -90,14 +90,6 @@ def names_are_bound(subject: Subject) -> Iterator[Defect]:
             yield Defect(f"undefined variable {name}", span, of=recipe)
 
 
-@rule("TS817", "value of another type", anywhere=True)
-def values_have_their_type(subject: Subject) -> Iterator[Defect]:
-    """`++` joins lists and `+` strings; a list in a string (`"${cpuFlags}"`) needs `toString`. The evaluation
-    stops otherwise."""
-    for what, span in subject.body.mistyped:
-        yield Defect(what, span)
-
-
 @rule("TS807", "from-scratch pattern")
 def torch_is_nixpkgs(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Override nixpkgs' torch to build a release. A recipe that builds torch from scratch repeats what

@@ -14,8 +14,6 @@ TARGETS = "TORCH_CUDA_ARCH_LIST"  # which its preConfigure sets
 VARIABLE = re.compile(
     r"NIX_CFLAGS_COMPILE|TORCH_CUDA_ARCH_LIST|(?:USE|BUILD)_[A-Z0-9_]+|PYTORCH_BUILD_(?:VERSION|NUMBER)|PYTHON_LIB_REL_PATH|CMAKE_GENERATOR"
 )
-CCCL = re.compile(r"cuda_cccl(?<![\w-]cuda_cccl)(?![\w-])")
-FALLBACK = re.compile(r"\bor\s+[\w.]*$")  # `cccl or cuda_cccl` asks for what there is
 
 
 def _structured(subject: Subject) -> str:
@@ -51,13 +49,3 @@ def unread_targets(subject: Subject) -> list[Located[Value]]:
         return []
     own = (torch.arguments for torch in subject.overrides_of("torch", "pytorch") if torch.kind != "override")
     return [arguments[TARGETS] for arguments in own if TARGETS in arguments]
-
-
-@rule("TS852", "CUDA's cccl by its old name")
-def cccl_is_asked_for(subject: Subject) -> Iterator[Defect]:
-    """nixpkgs of 2026 calls the C++ core libraries of CUDA `cccl`; `cuda_cccl` is gone there."""
-    pin = _structured(subject)
-    for match in CCCL.finditer(subject.code) if pin else ():
-        if not FALLBACK.search(subject.code[: match.start()]):
-            message = f"cuda_cccl is called cccl in nixpkgs {pin}"
-            yield Defect(message, subject.span(match), hint="cudaPackages.cccl or cudaPackages.cuda_cccl")

@@ -154,14 +154,6 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundName:
-    """The places of a binding: of its last name, and of all of it with the semicolon."""
-
-    name: Span
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class Wrapper:
     """A recipe that only calls another file: which one, and what it passes."""
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.read.located import (
     Argument,
-    BoundName,
     Export,
     FetchedSource,
     FlagList,
@@ -32,7 +31,7 @@ from torchsmith.recipe.read.located import (
 )
 from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
 from torchsmith.recipe.read.scope import formal_nodes, lookup, names_of_all, resolved, unwrapped
-from torchsmith.recipe.read.syntax import Meaning, Span, part
+from torchsmith.recipe.read.syntax import Span, part
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -54,7 +53,8 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
-MAX_STEPS = 32  # from an expression to what it is taken from
+MAX_STEPS = 32  # from an expression to what it begins with
+HEADS = {"select_expression": "expression", "apply_expression": "function"}
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -258,26 +258,23 @@ class Recipe(RecipeTree):
         return tuple(overrides)
 
     def _argument_behind(self, node: Node) -> str:
-        """The argument of the file that an expression is taken from, unless that has a default of its own."""
+        """The argument of the file that an expression begins with, unless it has a default of its own."""
         for _ in range(MAX_STEPS):
             node = unwrapped(node)
-            if node.type == "select_expression":
-                node = part(node, "expression")
-            elif node.type == "apply_expression":
-                node = part(node, "function")
-            elif node.type == "variable_expression":
-                name = self.syntax.text(node)
-                meaning = lookup(self.syntax, node, name)
-                if meaning.kind in ("formal", "argument"):
-                    default = meaning.expression
-                    plain = default is None or "<nixpkgs>" in self.syntax.text(default)
-                    return name if meaning.home == self.syntax.root and plain else ""
-                behind = _environment(node) if meaning.kind == "with" else _bound_from(meaning)
-                if behind is None:
-                    return ""
-                node = behind
-            else:
-                return ""
+            if node.type in HEADS:
+                node = part(node, HEADS[node.type])
+                continue
+            if node.type != "variable_expression":
+                break
+            name = self.syntax.text(node)
+            meaning = lookup(self.syntax, node, name)
+            bound = meaning.expression
+            if meaning.kind in ("formal", "argument"):
+                plain = bound is None or "<nixpkgs>" in self.syntax.text(bound)
+                return name if plain and meaning.home == self.syntax.root else ""
+            if bound is None:
+                break
+            node = bound
         return ""
 
     @cached_property
@@ -359,14 +356,6 @@ class Recipe(RecipeTree):
                 if f".{bound.owner}".endswith(".nixpkgs.config"):
                     yield name, Located(bound.value, bound.span)
 
-    def numbers_in(self, span: Span) -> Iterator[Span]:
-        """The numbers in the list at a place, or in the values of its elements."""
-        node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
-        for element in node.named_children if node is not None and node.type == "list_expression" else ():
-            literal = resolved(self.syntax, element)
-            if literal.type in ("float_expression", "integer_expression"):
-                yield self.syntax.span(literal)
-
     def is_argument(self, span: Span, functions: Collection[str]) -> bool:
         """Whether a place is the default of an argument, or is passed to one of these functions."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(span.start, span.end)
@@ -378,17 +367,15 @@ class Recipe(RecipeTree):
             node = node.parent
         return node is not None
 
-    def binding_around(self, value: Span, name: str) -> BoundName | None:
-        """The plain binding `name = VALUE;` of the value at a place; None if there is none."""
+    def binding_around(self, value: Span, name: str) -> Span | None:
+        """The place of the plain binding `name = VALUE;` of the value at a place; None if there is none."""
         node = self.syntax.tree.root_node.descendant_for_byte_range(value.start, value.end)
         while node is not None and node.type != "binding":
             node = node.parent
         if node is None:
             return None
         attribute = part(node, "attrpath").named_children[-1]
-        if self.syntax.text(attribute) != name:
-            return None
-        return BoundName(self.syntax.span(attribute), self.syntax.span(node))
+        return self.syntax.span(node) if self.syntax.text(attribute) == name else None
 
     def bound_texts(self, name: str) -> list[str]:
         """What a name is bound to anywhere in the file, as it is written."""
@@ -429,38 +416,6 @@ class Recipe(RecipeTree):
             if lookup(self.syntax, node, name).kind == "unbound":
                 first[name] = node
         return tuple((name, self.syntax.span(node)) for name, node in first.items())
-
-    @cached_property
-    def mistyped(self) -> tuple[tuple[str, Span], ...]:
-        """Literals of a type that Nix does not accept in their place, each with what is wrong."""
-        found = self.syntax.captures
-        lists = []
-        for node in found.get("interpolated", ()):
-            meaning = lookup(self.syntax, node, self.syntax.text(node))
-            value = meaning.expression if meaning.kind != "formal" else None
-            if value is not None and value.type == "list_expression":
-                lists.append(node)
-        wrong = {
-            "++ joins lists, and this is a string": found.get("joined", ()),
-            "+ does not take a list": found.get("added", ()),
-            "a list in a string: toString joins it with spaces": lists,
-        }
-        return tuple((what, self.syntax.span(node)) for what, nodes in wrong.items() for node in nodes)
-
-
-def _environment(node: Node) -> Node | None:
-    """What the innermost `with` around a node opens."""
-    above = node.parent
-    while above is not None and above.type != "with_expression":
-        above = above.parent
-    return part(above, "environment") if above is not None else None
-
-
-def _bound_from(meaning: Meaning) -> Node | None:
-    """The expression that a name is bound to, or is inherited from."""
-    if len(meaning.statements) == 1 and meaning.statements[0].type == "inherit_from":
-        return part(meaning.statements[0], "expression")
-    return meaning.expression
 
 
 def _strings_in(node: Node) -> Iterator[Node]:

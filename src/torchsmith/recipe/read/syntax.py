@@ -31,9 +31,6 @@ CAPTURES = """
 (inherit (inherited_attrs (identifier) @inherited))
 (string_expression . (string_fragment) @plain .)
 (spath_expression) @spath
-(binary_expression operator: "++" [(string_expression) (indented_string_expression)] @joined)
-(binary_expression operator: "+" (list_expression) @added)
-(interpolation expression: (variable_expression) @interpolated)
 [
   (let_expression) (let_attrset_expression) (rec_attrset_expression)
   (function_expression) (with_expression)

@@ -62,7 +62,7 @@ torch.overrideAttrs (oldAttrs: {
     #? include avx2-kernels.nix
     # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
     + ''
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@@nvccFlags@"
     ''
     # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
     + ''

@@ -36,7 +36,7 @@ in
     export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
     export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
     # nvcc hands its host compiler none of these by itself.
-    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${builtins.concatStringsSep "," cpuFlags},@hostMark@"
+    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${builtins.concatStringsSep "," cpuFlags},@hostMark@@nvccFlags@"
     export NIX_CFLAGS_COMPILE="''${NIX_CFLAGS_COMPILE:-} @recordFlag@"
     if [ "$NIX_BUILD_CORES" -gt @maxJobs@ ]; then
       export NIX_BUILD_CORES=@maxJobs@

@@ -137,7 +137,7 @@ assert lib.assertMsg (cuda.cudaMajorMinorVersion == "@cuda@")
     + ''
       export CFLAGS="${toString cpuFlags} @cxxMark@ ''${CFLAGS:-}"
       export CXXFLAGS="${toString cpuFlags} @cxxMark@ ''${CXXFLAGS:-}"
-      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"
+      export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@@nvccFlags@"
       export NIX_CFLAGS_COMPILE="$NIX_CFLAGS_COMPILE @recordFlag@"
       if [ "$NIX_BUILD_CORES" -gt ${toString maxJobs} ]; then
         export NIX_BUILD_CORES=${toString maxJobs}

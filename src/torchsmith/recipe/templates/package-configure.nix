@@ -20,7 +20,7 @@ preConfigure = (oldAttrs.preConfigure or "")
   #? if hostMark
   # nvcc hands its host compiler none of these by itself.
   + ''
-    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},@hostMark@"
+    export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=${pkgs.lib.concatStringsSep "," cpuFlags},@hostMark@@nvccFlags@"
   ''
   #? end
   #? end

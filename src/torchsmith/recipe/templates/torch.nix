@@ -112,8 +112,11 @@ customPytorch =
       #? end
       #? if hostMark
       # Marks the host half of a CUDA unit, which gets none of CXXFLAGS.
+      #? if nvccFlags
+      # CUDA 13's GPU code is compressed for size, as in PyTorch's wheels.
+      #? end
       + ''
-        export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@"
+        export NVCC_APPEND_FLAGS="''${NVCC_APPEND_FLAGS:-} -Xcompiler=@hostMark@@nvccFlags@"
       ''
       #? end
       # preBuild sets MAX_JOBS from NIX_BUILD_CORES, so a limit holds only here.
