@@ -8,7 +8,8 @@ import pytest
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import BY_NAME, PATTERNS, REFERENCES, faults_of
 from torchsmith.catalog.load import Layer
-from torchsmith.catalog.names import hardware_hint
+from torchsmith.catalog.names import hardware_hint, typo_of
+from torchsmith.host.resolve import find_cpu
 
 
 def test_every_reference_in_the_catalog_exists_and_applies() -> None:
@@ -91,3 +92,24 @@ def test_a_pattern_of_a_workspace_is_checked_and_the_built_in_ones_are_not_again
     first = next(iter(catalog.gpus.values()))
     catalog.__dict__["gpus"] = catalog.gpus | {first.sm: msgspec.structs.replace(first, spelled=("(",))}
     assert [fault.path for fault in faults_of(catalog) if "pattern" in fault.text] == [("mine", "pattern")]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("saphire rapids", "sapphire rapids"), ("neoverse_n3", ""), ("zen7", ""), ("zzz", "")]
+)
+def test_a_misspelt_word_is_corrected_and_another_number_is_not(text: str, name: str) -> None:
+    assert typo_of(text, ["sapphire rapids", "neoverse_n1", "neoverse_v1", "zen4", "zen5"]) == name
+
+
+@pytest.mark.parametrize(
+    ("numbers", "name"),
+    [
+        ("0x41/0xd0c", "neoverse_n1"),
+        ("0x41/0xd4f", "neoverse_v2"),
+        ("0x41/0xfff", ""),
+        ("GenuineIntel/6", ""),
+    ],
+)
+def test_a_cpu_is_known_by_all_of_its_numbers(numbers: str, name: str) -> None:
+    cpu = find_cpu(numbers, builtin_catalog())
+    assert (cpu.name if cpu else "") == name

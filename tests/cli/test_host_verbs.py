@@ -266,6 +266,12 @@ def test_spellings_of_cpus_and_architectures_that_people_use(call: Call) -> None
     assert call("pick", "none", "--cpu", "zen4").code == 0
 
 
+def test_the_pip_command_comes_with_a_note_on_a_newer_driver(call: Call) -> None:
+    result = call("pick", "--pip", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
+    assert result.out.startswith("pip install torch==2.14.1 --index-url ")
+    assert "note: driver 580 or newer:  pip install torch==2.15.0 --index-url " in result.err
+
+
 def test_an_active_python_without_a_wheel_is_a_condition(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: PythonVersion(3, 7))
     result = call("pick", "--pip", "--cpu", "zen4", "--gpu", "none")

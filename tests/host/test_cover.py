@@ -250,3 +250,6 @@ def test_an_older_torch_is_never_taken_to_save_a_build(tmp_path: Path) -> None:
     given = {one.machines: one.variant for one in served}
     assert given[20] is not None
     assert given[20] != given[1], "twenty machines would get the older torch of one"
+    why = {one.machines: one.older for one in served}
+    assert why[1].startswith("torch 2.8.0; ")
+    assert why[20] == ""

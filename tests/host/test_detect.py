@@ -71,6 +71,17 @@ def test_a_machine_without_a_trace_of_a_gpu_starts_no_tool() -> None:
     assert machine.asked == []
 
 
+def test_without_a_list_of_devices_a_tool_that_fails_still_shows_that_there_is_a_gpu() -> None:
+    failed = {
+        "nvidia-smi": answer("nvidia-smi", 9, "NVIDIA-SMI has failed because it couldn't communicate\n")
+    }
+    unknown, none = detect(Recorded(commands=failed)).gpus, detect(Recorded()).gpus
+    assert unknown is not None
+    assert unknown.value == (GpuFacts(),)
+    assert none is not None
+    assert none.value == ()
+
+
 def test_an_old_driver_that_knows_no_compute_cap_is_asked_again_without_it() -> None:
     class Old(Recorded):
         def run(self, argv, limit):  # type: ignore[no-untyped-def]
