@@ -215,6 +215,25 @@ def test_newer_releases_are_named_after_the_file_that_was_written(tmp_path: Path
     assert [line.split()[0] for line in lines[:3]] == ["wrote", "CUDA", "newer"]
 
 
+@pytest.mark.parametrize("line", ["2.8", "flox"])
+def test_a_workspace_of_an_older_line_leaves_out_what_it_cannot_build(
+    line: str, tmp_path: Path, call: Call
+) -> None:
+    assert call("init", tmp_path, "--line", line).code == 0
+    cells = open_workspace(tmp_path).matrix.cells
+    assert {cell.line for cell in cells} == {line}
+    sms = {str(cell.variant.sm) for cell in cells}
+    assert "sm89" in sms
+    assert "sm110" not in sms, "it needs CUDA 13"
+
+
+def test_a_gpu_whose_support_ended_is_not_offered_newer_releases(tmp_path: Path, call: Call) -> None:
+    said = call("init", tmp_path, "--for", "GTX 1080").err
+    assert "newer torch" not in said
+    assert "CUDA 12.6 to 12.9: needs NVIDIA driver 525.60.13 or newer; for an older one" in said
+    assert "NVIDIA driver series 580 is the last for Pascal" in said
+
+
 def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:
     report = init(InitRequest(folders=(tmp_path / "new",)))
     assert list(report.newer) == ["2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0"]

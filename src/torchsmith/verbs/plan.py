@@ -183,7 +183,7 @@ def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
     if taken:
         does = {"change": "replaces", "delete": "deletes"}
         counts = " and ".join(f"{verb} {taken[kind]}" for kind, verb in does.items() if taken[kind])
-        why = f"{counts} of the files that torchsmith does not manage"
+        why = f"{counts} of the skipped files"
         words = replace(request, adopt=("all",)).words
         next_step("apply", *words, workspace=request.workspace, why=why)
 
