@@ -96,6 +96,18 @@ def test_one_repository_cannot_be_aligned(apart: Path) -> None:
     assert "torchsmith align" in caught.value.hint
 
 
+def test_packages_of_one_repository_are_aligned_with_each_other(apart: Path, call: Call) -> None:
+    one = apart / "build-pytorch"
+    for recipe in apart.glob("build-torch*/.flox/pkgs/*.nix"):
+        recipe.rename(one / ".flox/pkgs" / recipe.name)
+    shown = call("align", one)
+    assert f"pytorch in {one} lacks 1 build\n  python313-cpu-avx2" in shown.out
+    assert f"torchvision in {one} lacks 1 build\n  python313-cuda13_0-sm90-avx2" in shown.out
+    assert "not compared" not in shown.err
+    assert len(align_repositories((one,), create=True).written) == 2
+    assert align_repositories((one,)).missing == 0
+
+
 def test_the_verb_says_it_and_creates_it(apart: Path, call: Call) -> None:
     shown = call("align", "build-pytorch", "build-torchvision", cwd=apart)
     assert shown.code == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -67,7 +67,7 @@ class Alignment(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A repository: the package it is for, its recipes by cell, and the recipes that match no cell."""
+    """A repository, or a package of the only one: its recipes by cell, and those that match no cell."""
 
     label: str
     root: Path
@@ -83,9 +83,11 @@ def align_repositories(
     opened = workspace_of(paths, workspace)
     discovered = discover(paths, opened)
     catalog = discovered.catalog
-    columns = [column for repository in discovered.repositories if (column := _column(repository))]
+    repositories = discovered.repositories
+    alone = len(repositories) == 1
+    columns = [column for repository in repositories for column in _columns(repository, alone=alone)]
     if len(columns) < 2:
-        unnamed = [repository.label for repository in discovered.repositories if _column(repository) is None]
+        unnamed = [repository.label for repository in repositories if not _columns(repository, alone=alone)]
         if unnamed:
             hint = "recipes are named PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA; torchsmith audit reads any others"
             raise Incomplete(f"no recipe in {', '.join(unnamed)} is named after a build", hint=hint)
@@ -126,7 +128,8 @@ def _variant(recipe: RecipeFile) -> Variant:
     return recipe.variant
 
 
-def _column(repository: Repository) -> _Column | None:
+def _columns(repository: Repository, *, alone: bool) -> list[_Column]:
+    """The recipes of the package that a repository has most of; if it is `alone`, of each."""
     recipes: dict[Package, dict[str, RecipeFile]] = {}
     unmatched: list[UnusedRecipe] = []
     # If two names mean one cell, the canonical name counts.
@@ -139,13 +142,19 @@ def _column(repository: Repository) -> _Column | None:
         if first is not recipe:
             unmatched.append(UnusedRecipe(recipe.attr, recipe.path, f"{first.attr} is the same build"))
     if not recipes:
-        return None
+        return []
+    if alone and len(recipes) > 1:
+        columns = [
+            _Column(f"{package} in {repository.label}", repository.root, package, cells, [])
+            for package, cells in recipes.items()
+        ]
+        return [replace(columns[0], unmatched=unmatched), *columns[1:]]
     package = max(recipes, key=lambda candidate: len(recipes[candidate]))
     for other, cells in recipes.items():
         if other != package:
             why = f"a {other} among recipes of {package}"
             unmatched += [UnusedRecipe(cell.attr, cell.path, why) for cell in cells.values()]
-    return _Column(repository.label, repository.root, package, recipes[package], unmatched)
+    return [_Column(repository.label, repository.root, package, recipes[package], unmatched)]
 
 
 def _create(
@@ -176,11 +185,11 @@ def _create(
         changes[:0] = [_matrix_edit(workspace, new, _not_wanted(columns, workspace))] if new else []
     homes = (workspace.home if workspace else root_of(Path(change.path)) for change in changes)
     write_apart(list(zip(homes, changes, strict=True)), "align --create")
-    for column in columns:
-        added = [str(path.relative_to(column.root)) for path in made if path.is_relative_to(column.root)]
-        if added and git.is_kept(column.root):
+    for root in dict.fromkeys(column.root for column in columns):
+        added = [str(path.relative_to(root)) for path in made if path.is_relative_to(root)]
+        if added and git.is_kept(root):
             why = "git ignores it, so Flox does not see it"
-            ignored = map(column.root.joinpath, git.add(column.root, added))
+            ignored = map(root.joinpath, git.add(root, added))
             not_written += (UnusedRecipe(path.stem, path, why) for path in ignored)
     return list(made), not_written
 

@@ -35,7 +35,7 @@ def align(request: AlignRequest) -> Alignment:
 
 
 def run(*, request: AlignRequest, json: JsonOption = False) -> None:
-    """Compare the builds of several repositories and list what each lacks.
+    """Compare the builds of several repositories, or of the packages in one, and list what each lacks.
 
     The exit code is 1 when something is missing. Builds that a package cannot have do not count; the reason
     is given. [bold]--create[/bold] writes the missing recipes, in the release of their siblings, and adds
