@@ -132,6 +132,30 @@ def test_recipes_of_a_package_that_is_no_longer_asked_for_stay(workspace: Path) 
     assert told == "2 new, 2 identical"
 
 
+def test_a_recipe_that_two_repositories_had_stays_itself_in_the_one_that_keeps_it(workspace: Path) -> None:
+    name = ".flox/pkgs/torchaudio-python313-cpu-avx2.nix"
+    both = CELLS.replace('["pytorch"]', '["pytorch", "torchaudio"]')
+    (workspace / "torchsmith.toml").write_text(both)
+    apply(ApplyRequest(workspace=workspace, commit=True))
+    text = (workspace / "build-torchaudio" / name).read_text()
+    (workspace / "build-pytorch" / name).write_text(f"# by hand\n{text}")
+    for words in (["add", "--all"], ["commit", "--quiet", "--message", "by hand"]):
+        run(["git", "-C", workspace / "build-pytorch", *words])
+    (workspace / "torchsmith.toml").write_text(both.replace('"avx2", ', ""))
+
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        return [good(one.name, "1") for one in requests]
+
+    found = impact(open_workspace(workspace), workspace, "HEAD", asked)
+    assert {one.name: one.kind for one in found} == {
+        "build-pytorch/torchaudio-python313-cpu-avx2": "identical",
+        "build-torchaudio/torchaudio-python313-cpu-avx2": "gone",
+        "pytorch-python313-cpu-avx2": "gone",
+        "pytorch-python313-cpu-avx512": "identical",
+        "torchaudio-python313-cpu-avx512": "identical",
+    }
+
+
 def test_a_revision_that_does_not_exist_is_named(workspace: Path) -> None:
     with pytest.raises(Problem, match=r"build-pytorch.*nowhere"):
         impact(open_workspace(workspace), workspace, "nowhere", lambda _: [])

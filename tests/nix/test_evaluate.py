@@ -428,6 +428,18 @@ def test_a_wrong_recipe_of_a_system_that_its_nixpkgs_has_is_wrong_itself(write: 
     assert (cause.code, "gone" in cause.message) == ("recipe", True)
 
 
+def test_an_import_that_names_no_system_is_evaluated_for_the_recipes_own(write: Write, ask: Ask) -> None:
+    silent = torch_recipe().replace('system = "x86_64-linux";', "")
+    package = 'pkgs.stdenv.mkDerivation { name = "mac"; meta.platforms = [ "aarch64-darwin" ]; }'
+    mac = silent.replace("pkgs.python3Packages.torch", package)
+    named = [
+        replace(request, system=f"{request.name}-linux") for request in write(x86_64=silent, aarch64=silent)
+    ]
+    found = ask([*named, *write(mac=mac)])
+    systems = {name: result.evaluated and result.evaluated.system for name, result in found.items()}
+    assert systems == {"x86_64": "x86_64-linux", "aarch64": "aarch64-linux", "mac": "aarch64-darwin"}
+
+
 def test_a_failure_by_time_is_not_kept(write: Write, nix: Nix, tmp_path: Path) -> None:
     requests, cache = write(one=torch_recipe()), ResultCache(tmp_path / "cache")
     options = EvaluationOptions(trees={"default": MINI}, cache=cache, limits=WorkerLimits(seconds=0.0))

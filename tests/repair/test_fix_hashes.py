@@ -127,6 +127,23 @@ def test_hashes_of_a_foreign_recipe_are_replaced_in_place_and_nothing_else(
     assert 'sha256 = "sha256-' in after[5], "whatever it was spelled like"
 
 
+def test_the_hashes_of_the_sample_are_neither_written_nor_proved(
+    place: Place, nix_here: Path, call: Call
+) -> None:
+    recipe = place.recipe("pytorch-mine")
+    recipe.write_text(FOREIGN)
+    for verb in ("fix-hashes", "build --fix-hashes"):
+        refused = call(*place.words(*verb.split(), "--nixpkgs", "sample", "pytorch-mine"))
+        assert refused.code == 2
+        assert "stand-ins" in refused.err
+    shown = call(*place.words("fix-hashes", "--nixpkgs", "sample", "--dry-run", "--json", "pytorch-mine"))
+    assert shown.code == 0, shown.err
+    told = json.loads(shown.out)
+    assert lines_of(told["written"]) == ["4", "5", "6"]
+    assert told["proved"] == {}
+    assert recipe.read_text() == FOREIGN
+
+
 def test_a_repository_needs_no_workspace(
     place: Place, nix_here: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

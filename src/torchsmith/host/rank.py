@@ -375,7 +375,8 @@ def _why_cuda(fit: Compatible, best: Compatible) -> str:
         return "asks less of a driver that is not known"
     if fit.native:
         return "is newer and runs too"
-    return "is the driver's own" if best.native else "is nearer to the driver's own"
+    whose = f"driver {fit.driver}" if fit.driver else "the driver"
+    return f"is {whose}'s own" if best.native else f"is nearer to {whose}'s own"
 
 
 def order(catalog: Catalog, workload: Workload) -> Callable[[Compatible], tuple[Any, ...]]:

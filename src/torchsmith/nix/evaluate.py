@@ -280,9 +280,10 @@ def _evaluate_jobs(
 
 
 def plan_batches(jobs: Iterable[EvalJob], workers: int) -> list[list[EvalJob]]:
-    """Which recipes go into one process: those that share their imports, split if workers would idle."""
+    """Which recipes go into one process: those of one system that share their imports, split if workers would
+    idle."""
     batches: list[list[EvalJob]] = []
-    for group in grouped((job.shares or job.group or id(job), job) for job in jobs).values():
+    for group in grouped(((job.system, job.shares or job.group or id(job)), job) for job in jobs).values():
         parts = max(1, min(workers, len(group) // SMALLEST_BATCH))
         batches += [group[part::parts] for part in range(parts)]
     return sorted(batches, key=len, reverse=True)

@@ -50,7 +50,7 @@ class EvalJob:
     files: Mapping[str, str] = field(default_factory=dict)  # prepared files that it imports, by name
     reads: tuple[Path, ...] = ()  # everything in the workspace that its value depends on
     tarballs: tuple[Tarball, ...] = ()  # those that its text names
-    system: str = ""  # of the package set that fills its arguments, if it needs one
+    system: str = ""  # of its name, or the one platform of its meta
     group: str = ""  # names the package set that it shares with others without importing it
     build_phase: str = ""  # in place of its own, to rehearse it
 
@@ -79,6 +79,8 @@ class Preparation:
             self.jobs.append(plain)
             return
         work.note(syntax, path)
+        system = system or _only_platform(syntax, path)
+        plain = replace(plain, system=system)
         defaulted = _all_defaulted(syntax)
         try:
             text = work.prepared(syntax, path, 0, defaulted=defaulted)
@@ -174,6 +176,14 @@ class _Work:
 def parse_file(path: Path) -> Syntax:
     """A file's tree. Raises CannotRead, and Unreadable for what is not understood."""
     return parse(read_text(path).encode(), str(path))
+
+
+def _only_platform(syntax: Syntax, path: Path) -> str:
+    """The system that a recipe is for by its meta.platforms; empty if it has several or states none."""
+    from torchsmith.recipe.read.recipe import Recipe
+
+    platforms = {platform for stated in Recipe(path, syntax).platforms for platform in stated.value}
+    return platforms.pop() if len(platforms) == 1 else ""
 
 
 def _tarballs(recipe: Recipe) -> Iterator[Tarball]:

@@ -128,7 +128,8 @@ class Session:
         }
 
     def command(self, batch: Sequence[EvalJob], mark: str) -> list[str]:
-        """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing."""
+        """Evaluation that reads only recipes and nixpkgs, downloads nothing, and builds nothing. An import of
+        nixpkgs that names no system gets that of the recipes, which is the same for all of them."""
         search = [argument for path in self._readable_paths(batch) for argument in ("-I", str(path))]
         options = {
             "restrict-eval": "true",
@@ -136,6 +137,7 @@ class Session:
             "allow-import-from-derivation": "false",
             "builders": "",
             "download-attempts": "2",
+            "system": (not self.twin and batch[0].system) or self.nix.current_system,
         }
         chosen = [argument for name, value in options.items() for argument in ("--option", name, value)]
         mode = ["--read-write-mode"] if self.instantiate else []

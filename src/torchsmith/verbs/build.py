@@ -159,7 +159,7 @@ def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporte
 
         verifier = partial(verify_recipe, workspace) if spec.verify else None
         ready = prepare(spec, workspace, record, on_event=evaluated, verifier=verifier)
-    for text in release_warnings(other_releases(results, workspace.catalog)):
+    for text in release_warnings(other_releases(results, workspace)):
         reporter.note(text)
     return ready
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from torchsmith.cli.console import answer, exit_if, next_build, warn, write_stderr
-from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees
+from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Refused
+from torchsmith.core.problem import Invalid, Refused
 from torchsmith.core.text import counted
 from torchsmith.nix.tool import find_nix
 from torchsmith.record import open_record
@@ -20,7 +20,8 @@ from torchsmith.repair.fix_hashes import HashFixer, HashFixes
 from torchsmith.workspace.checkout import workspace_or_folder
 from torchsmith.workspace.load import open_workspace
 
-EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith fix-hashes -w b sm120 --nixpkgs sample"
+PREPARE = "torchsmith init b && torchsmith apply -w b"
+EXAMPLE = f"{PREPARE} && torchsmith fix-hashes -w b sm120 --dry-run --nixpkgs sample"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,12 @@ class FixHashesRequest(Request):
 
 def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashFixes:
     """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
+    sample = takes_sample(request.nixpkgs)
+    if sample and not request.dry_run:
+        raise Invalid(
+            "the sources of the sample are stand-ins: their hashes are not written",
+            hint="leave out --nixpkgs sample, or try it with torchsmith fix-hashes --dry-run",
+        )
     here = (".",)
     opened = workspace_or_folder(request.recipes or here, request.workspace)
     recipes = request.recipes or (() if opened.root else here)
@@ -45,7 +52,9 @@ def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashFi
         with reporter.status("fetching sources"):
             fixes = fixer.run(accept=request.accept, write=not request.dry_run)
         reporter.note(fixes.recovered)
-        if not request.dry_run:
+        if sample:
+            fixes.proved.clear()
+        elif not request.dry_run:
             record.note_proved(fixes.proved)
     return fixes
 
@@ -82,4 +91,5 @@ def _print(fixes: HashFixes, *, written: bool) -> None:
         write_stderr(f"✗ {text}", "red")
     unseen = f", {len(fixes.unseen)} not checked" if fixes.unseen else ""
     hashes, sources = counted(len(fixes.written), "hash", "hashes"), counted(len(fixes.proved), "source")
-    write_stderr(f"{hashes} corrected, {sources} proved{unseen}")
+    corrected = "corrected" if written else "would be corrected"
+    write_stderr(f"{hashes} {corrected}, {sources} proved{unseen}")

@@ -57,7 +57,9 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     opened = open_workspace(request.workspace, request.profile)
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     effects = changes.impact(opened, opened.root or Path.cwd(), request.revision, ask)
-    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
+    known = {effect.before for effect in effects}
+    costly = [effect for effect in effects if effect.kind in ("changed", "new", "fixed")]
+    changed = [effect.name for effect in costly if effect.after not in known]
     variants = (Variant.try_parse(name.rpartition("/")[2], opened.catalog) for name in changed)
     hours = cost_of([*filter(None, variants)], opened.catalog, CORES).hours
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
