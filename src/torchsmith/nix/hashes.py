@@ -84,9 +84,8 @@ def wrong_length(text: str) -> str:
     named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
     bare = text[named.end() :].rstrip("=") if named else text
     size = SIZES[named[1]] if named else SIZES["sha256"]
-    lengths = (_base32_length(size), 2 * size)
-    if named and named[2] == "-":
-        lengths = (-(-size * 8 // 6),)
+    sri = named is not None and named[2] == "-"
+    lengths = [-(-size * 8 // 6)] if sri else [_base32_length(size), 2 * size]
     expected = min(lengths, key=lambda length: abs(length - len(bare)))
     return f"{len(bare)} characters, {expected} expected" if len(bare) != expected else ""
 
