@@ -63,12 +63,13 @@ def line_rows(workspace: Workspace) -> list[LineRow]:
     catalog = workspace.catalog
     lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
     own = tomllib.loads(text_of(workspace.home, LINES) or "") if workspace.root else {}
-    return [_row(line, cells[line.name], catalog, own=line.name in own) for line in lines]
+    return [_row(line, cells[line.name], workspace, own=line.name in own) for line in lines]
 
 
-def _row(line: Line, cells: int, catalog: Catalog, *, own: bool) -> LineRow:
+def _row(line: Line, cells: int, workspace: Workspace, *, own: bool) -> LineRow:
+    catalog = workspace.catalog
     pins = sorted({build.pin for build in line.every_build.values() if build.pin})
-    state = state_of(line, catalog, wanted=cells > 0)
+    state = state_of(line, catalog, cells=cells if workspace.root else None)
     return LineRow(
         name=line.name,
         torch=line.torch,

@@ -76,6 +76,10 @@ class RunRequest(Request):
             timeout=self.timeout,
         )
 
+    def again(self, *words: str) -> str:
+        """The command that asks for the same recipes again."""
+        return command(*words, *self.recipes, workspace=self.workspace, nixpkgs=self.nixpkgs)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest(RunRequest):
@@ -131,7 +135,7 @@ def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
 def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
         reporter.note("" if read_only else finish_stopped(opened.home, "build"))
-        spec = request.spec
+        spec = replace(request.spec, command=request.again("build", *["--dry-run"] * read_only))
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors
             hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)

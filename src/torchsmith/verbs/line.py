@@ -87,7 +87,7 @@ def _next(row: LineRow, here: Environment) -> str:
     """The next command of a line as it runs here."""
     if row.lacks and not row.pins:
         return here.add_line(row.name)
-    return f"{row.next}{here.where}" if row.cells else row.next
+    return " && ".join(f"{step}{here.where}" for step in row.next.split(" && "))
 
 
 def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
