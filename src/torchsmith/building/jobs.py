@@ -40,9 +40,8 @@ def _nearest_above(graph: Graph, wanted: set[str], explicit: set[str]) -> dict[s
     """For each build the explicit jobs that need it without another explicit job in between."""
     order = list(reversed(_dependencies_first(graph, wanted)))
     bits = {path: 1 << at for at, path in enumerate(drv for drv in order if drv in explicit)}
-    masks: dict[str, int] = defaultdict(
-        int
-    )  # bit sets of jobs: nearly all need a build that is low in the graph
+    # As bit sets of jobs: nearly all jobs need a build that is low in the graph.
+    masks: dict[str, int] = defaultdict(int)
     for path in order:
         passed_on = bits.get(path) or masks[path]
         for below in graph.derivations[path].inputs:
