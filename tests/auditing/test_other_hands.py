@@ -193,6 +193,14 @@ def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path:
     assert spoken(judged(tmp_path), tmp_path) == set()
 
 
+def test_a_name_that_rules_cannot_read_is_a_note_that_is_always_shown(tmp_path: Path) -> None:
+    (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
+    (folder / "pytorch-python313-cuda12_8-sm86-avx2-v2.nix").write_text(WHOLE_SET)
+    [finding] = judged(tmp_path).shown(notes=False).findings
+    assert (finding.rule, finding.severity) == ("TS101", Severity.NOTE)
+    assert "did not run" in finding.message
+
+
 TABLE = 'avx = [ "-mavx" ]; avx2 = [ "-mavx2" "-mfma" "-mf16c" ]; avx512 = [ "-mavx512f" ];'
 
 

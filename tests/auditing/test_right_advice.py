@@ -101,6 +101,21 @@ def test_a_variable_of_two_uses_is_corrected_where_it_is_wrong(target: str, mess
     assert [one.hint for one in targets if one.rule == "TS401"] in ([], [""])
 
 
+def test_a_wrong_target_is_shown_where_it_is_written() -> None:
+    text = TWO_USES.replace("gpuArch =", "gpuArchNum =").replace("TARGET", "8.9")
+    text = text.replace("inherit cudaPackages;", "gpuTargets = [ gpuArchNum ];")
+    found = [one for one in findings_of("pytorch-python313-cuda12_8-sm86-avx2", text) if one.rule == "TS401"]
+    assert (found[0].source, found[0].hint) == ('let gpuArchNum = "8.9";', "use 8.6")
+    assert found[0].fix is not None
+
+
+@pytest.mark.parametrize("old", ["old", "oldAttrs"])
+def test_what_is_replaced_is_extended_by_the_recipes_own_name(old: str) -> None:
+    text = TWO_USES.replace("TARGET", "8.6").replace("old.preConfigure +", "").replace("old", old)
+    found = findings_of("pytorch-python313-cuda12_8-sm86-avx2", text)
+    assert [one.hint for one in found if one.rule == "TS810"] == [f"extend {old}.preConfigure"]
+
+
 def test_a_target_that_has_no_effect_is_not_judged_too() -> None:
     [finding] = told(NAME, ("  pname = ", '  TORCH_CUDA_ARCH_LIST = "8.6"; pname = '))
     assert finding.rule == "TS851"
@@ -209,6 +224,7 @@ def test_a_false_claim_is_placed_at_its_word(description: str, source: str) -> N
     text = DESCRIBED.replace("DESCRIPTION", description)
     [finding] = [one for one in findings_of(NAME, text) if one.rule == "TS601"]
     assert finding.source.strip() == source
+    assert finding.message == "the description names L40S; the recipe is for sm120 (L40S is sm89)"
     column = text.splitlines()[finding.where.line - 1].index("L40S") + 1
     assert finding.where.column == column
 

@@ -540,6 +540,28 @@ def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     assert "(2.8.0, CPU, unverified): the last for Python 3.9" in older
 
 
+def test_a_driver_that_leaves_a_gpu_idle_is_to_be_updated_first(call: Call) -> None:
+    for gpu, driver, needed, index in (
+        ("RTX 5090", "550", "570", "cu128"),
+        ("RTX 4090", "470", "525.60.13", "cu126"),
+        ("RTX 3050", "470.82", "525.60.13", "cu126"),
+        ("V100 + RTX 5090", "550", "570", "cu128"),
+    ):
+        machine = ("pick", "--cpu", "zen4", "--gpu", gpu, "--driver", driver)
+        out = call(*machine).out
+        update = f"driver {needed} or newer:  pip install torch=="
+        assert update in out
+        assert re.search(rf"{re.escape(update)}\S+ --index-url \S+/{index}\n", out)
+        assert out.index(update) < out.index("own build:")
+        json_wheel = json.loads(call(*machine, "--json").out)["wheels"][0]
+        assert json_wheel["other"]["driver"] == needed
+        if "+" in gpu:
+            assert "no known wheel uses all of these GPUs with this driver" in out
+        else:
+            assert out.index(update) < out.index("  pip  ")
+            assert update in call(*machine, "--pip").err
+
+
 def test_an_answer_says_nothing_of_what_is_unknown_or_missing(call: Call) -> None:
     out = call("pick", "--cpu", "zen4", "--gpu", "GTX 1080", "--explain").out
     assert "CUDA 12.6 is nearer to driver 525.60.13's own" in " ".join(out.split())

@@ -193,6 +193,19 @@ def test_a_stated_hash_stays_whatever_a_placeholder_beside_it_proved(
     assert stated not in recipe.read_text()
 
 
+def test_a_malformed_hash_of_a_pin_remains_to_be_corrected(place: Place, nix_here: Path, call: Call) -> None:
+    recipe, damaged = place.recipe("pytorch-mine"), "1" * 50
+    recipe.write_text(FOREIGN.replace(f'"{PIN}"', f'{{ url = "{PIN}"; sha256 = "{damaged}"; }}'))
+    for words in (("--dry-run",), ()):
+        mended = call(*place.words("fix-hashes", "--json", "pytorch-mine", *words))
+        assert mended.code == 1, mended.err
+        told = json.loads(mended.out)
+        assert lines_of(told["written"]) == ["4", "5", "6"]
+        assert [damaged in one for one in told["unseen"]] == [True]
+    found = call("audit", recipe, "--select", "TS902")
+    assert "50 characters, 52 expected" in found.out
+
+
 def test_equal_placeholders_of_one_source_are_all_mended(place: Place, nix_here: Path, call: Call) -> None:
     recipe = place.recipe("pytorch-mine")
     recipe.write_text(STATED.replace("@PIN@", PIN).replace("@STATED@", ""))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from torchsmith.core.files import inside, write_atomic
 from torchsmith.edit.plan import auditor
@@ -21,7 +21,8 @@ from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.search import SKIPPED
 from torchsmith.workspace.wanted import TOOLKIT_REPO, wanted_repos
 
-EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken", "unknown"]
+EffectKind = Literal["changed", "new", "gone", "broken", "fixed", "still broken", "unknown", "identical"]
+KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +106,7 @@ def _outcome(result: EvalResult | None) -> str:
 
 
 def summary(effects: Sequence[Effect]) -> str:
-    """One line: `2 cells change, 130 identical`."""
+    """One line: `2 changed, 130 identical`."""
     counts = Counter[EffectKind](effect.kind for effect in effects)
-    titles: dict[EffectKind, str] = {
-        "changed": "build changes" if counts["changed"] == 1 else "builds change",
-        "new": "new",
-        "gone": "gone",
-        "broken": "no longer evaluate",
-        "fixed": "evaluate again",
-        "still broken": "fail as before",
-        "unknown": "could not be evaluated",
-        "identical": "identical",
-    }
-    parts = [f"{counts[kind]} {text}" for kind, text in titles.items() if counts[kind]]
+    parts = [f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]]
     return ", ".join(parts) or "no recipe"

@@ -205,7 +205,10 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         on = f" on {', '.join(gpu.name for gpu in gpus)}" if gpus else ""
         _, condition = driver_condition(needed, gpus, catalog)
         text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
-        case.contra.append(Reason("driver", text, fix if not any(gpu.tegra for gpu in gpus) else ""))
+        tegra = any(gpu.tegra for gpu in gpus)
+        packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(host.driver.parts[0]))
+        pack = next((f" (JetPack {pack.jetpack})" for pack in packs if tegra), "")
+        case.contra.append(Reason("driver", text + pack, "" if tegra else fix))
     elif isinstance(verdict, RunsNot):
         case.contra.append(Reason("driver", verdict.reason, fix))
     elif verdict.how == "compatible":

@@ -272,25 +272,24 @@ def _drivers_needed(
 def _with_newer_driver(
     offered: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
 ) -> OtherWheel | None:
-    """The newest release that a newer driver than the machine is known to have would run, if it is newer than
-    what is offered; if GPUs are idle, the wheel for all of them that needs the oldest such driver."""
-    idle, own = bool(offered.idle), version_key(offered.wheel.torch)
-    if not idle:
-        wheels = [wheel for wheel in wheels if version_key(wheel.torch) > own]
-        host = msgspec.structs.replace(host, sms=offered.sms)
-    needed = [
-        (driver, wheel)
-        for driver, wheel in _drivers_needed(wheels, host, catalog)
-        if host.driver is None or driver_reaches(host.driver, driver) is False
-    ]
+    """The wheel for all GPUs that needs the oldest driver, if the driver leaves some idle; else the newest
+    release, if it is newer than what is offered."""
 
-    def key(pair: tuple[DriverVersion, Wheel]) -> tuple[object, ...]:
-        newest = [-number for number in version_key(pair[1].torch)]
-        return (pair[0], newest) if idle else (newest, pair[0], pair[1].index.cuda)
+    def needed(host: Capability) -> list[tuple[DriverVersion, list[int], Wheel]]:
+        return [
+            (driver, [-number for number in version_key(wheel.torch)], wheel)
+            for driver, wheel in _drivers_needed(wheels, host, catalog)
+            if host.driver is None or driver_reaches(host.driver, driver) is False
+        ]
 
-    if not needed:
+    own = [-number for number in version_key(offered.wheel.torch)]
+    newer = [one for one in needed(msgspec.structs.replace(host, sms=offered.sms)) if one[1] < own]
+    if offered.idle and (able := needed(host)):
+        driver, _, wheel = min(able, key=lambda one: one[:2])
+    elif newer:
+        driver, _, wheel = min(newer, key=lambda one: (one[1], one[0], one[2].index.cuda))
+    else:
         return None
-    driver, wheel = min(needed, key=key)
     pip = f"pip {_install(wheel, wish, catalog)}"
     return OtherWheel(wheel.torch, str(wheel.index.cuda), pip, str(driver))
 

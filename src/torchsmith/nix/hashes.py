@@ -79,6 +79,17 @@ def parse_hash(text: str) -> Digest | None:
     return None
 
 
+def wrong_length(text: str) -> str:
+    """How many characters a malformed hash has, and how many it should; empty if these are the same."""
+    named = re.match(r"(md5|sha1|sha256|sha512)([-:])", text)
+    bare = text[named.end() :].rstrip("=") if named else text
+    size = SIZES[named[1]] if named else SIZES["sha256"]
+    sri = named is not None and named[2] == "-"
+    lengths = [-(-size * 8 // 6)] if sri else [_base32_length(size), 2 * size]
+    expected = min(lengths, key=lambda length: abs(length - len(bare)))
+    return f"{len(bare)} characters, {expected} expected" if len(bare) != expected else ""
+
+
 def to_sri(text: str) -> str:
     """Any spelling as SRI; empty and malformed text as the placeholder that Nix takes it for."""
     digest = parse_hash(text)

@@ -63,7 +63,7 @@ class HashFixes:
     unplaced: list[str] = field(default_factory=list)  # mismatches that no file of the workspace states
     unchecked: list[str] = field(default_factory=list)  # recipes that do not evaluate
     unfetched: list[str] = field(default_factory=list)  # downloads that failed
-    unseen: list[str] = field(default_factory=list)  # sources with a placeholder that no file states
+    unseen: list[str] = field(default_factory=list)  # placeholders that no file states, and malformed hashes
     proved: dict[str, str] = field(default_factory=dict)  # hashes that were seen to be right, by source
     recovered: str = ""  # what a stopped run had left
 
@@ -136,6 +136,9 @@ class HashFixer:
             for drv in graphs[0].derivations.values()
             if drv.fixed and drv not in stated[0] and is_placeholder(_hash(drv))
         ]
+        # A pin that a tree replaces is not fetched: Nix does not see its hash.
+        damaged = (site for result in results if result.ok for site in sites[result.name] if site.damaged)
+        fixes.unseen += dict.fromkeys(f"{site.where}: {site.value} is not a hash" for site in damaged)
         fixes.proved |= {source_of(drv): _hash(drv) for drv in left if drv not in missing}
         # Nix reports mismatches in any order.
         return sorted(merged(placed), key=lambda correction: correction.where)

@@ -14,7 +14,7 @@ from torchsmith.core.problem import Problem, Where
 from torchsmith.core.toml_edit import set_string
 from torchsmith.matrix import Cell
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.hashes import is_placeholder, to_sri
+from torchsmith.nix.hashes import is_placeholder, parse_hash, to_sri
 from torchsmith.recipe.read import Edit, Recipe, Span, edited, read_recipe
 from torchsmith.recipe.read.located import Unknown
 from torchsmith.recipe.read.open import read_text_as_recipe
@@ -41,6 +41,11 @@ class HashSite:
     @property
     def sri(self) -> str:
         return to_sri(self.value)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether this is neither a hash nor a placeholder."""
+        return not (is_placeholder(self.value) or parse_hash(self.value) or "$" in self.value)
 
     def states(self, sri: str) -> bool:
         """Whether this is what Nix read a hash from: nothing at all is the zero of any algorithm."""

@@ -235,11 +235,11 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
         line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
     to_build = sum(len(job.recipes) for job in plan.jobs)
     to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
-    failed = f", {len(plan.broken)} do not evaluate" if plan.broken else ""
+    failed = counted(len(plan.broken), "does not evaluate", "do not evaluate")
     recipes = counted(len(plan.recipes) + len(plan.broken), "recipe")
     line(
         f"{recipes}: {to_build} to build, {len(plan.present)} in the store, "
-        f"{len(plan.fetched)} in a binary cache{to_fetch}{failed}"
+        f"{len(plan.fetched)} in a binary cache{to_fetch}{f', {failed}' if plan.broken else ''}"
     )
     print_failed(plan.broken)
     if plan.jobs:

@@ -15,6 +15,7 @@ from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Request
 from torchsmith.core.problem import Exit
+from torchsmith.core.text import counted
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
 from torchsmith.host.cost import cost_of
@@ -85,5 +86,6 @@ def _print_effects(report: ImpactReport) -> None:
         if effect.kind not in ("identical", "still broken"):
             outcome = effect.cause.message if effect.cause else effect.after or effect.before
             write(f"{effect.kind:12} {effect.name}  {outcome}")
-    hours = f"; about {report.hours:.0f} hours on {CORES} cores by the estimates" if report.hours >= 1 else ""
-    write_stderr(report.summary + hours)
+    hours = counted(round(report.hours), "hour")
+    about = f"; about {hours} on {CORES} cores by the estimates" if report.hours >= 1 else ""
+    write_stderr(report.summary + about)

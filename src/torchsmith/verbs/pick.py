@@ -372,8 +372,8 @@ def run(
             unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)
             for text in (*[report.machine] * unknown, *wheel.about):
                 warn(f"note: {text}")
-            if wheel.other:
-                warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
+        if wheel and wheel.other:
+            warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
         exit_if(wheel is None or wheel.uses_no_gpu)
         return
     if names:

@@ -22,7 +22,7 @@ def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[
     Thor. Comments and `longDescription`, which may compare builds, are not read."""
     catalog, isa = subject.catalog, subject.isa
     toolkit = toolkit_title(variant, catalog)
-    gpu = variant.arch or "for the CPU alone"
+    gpu = variant.arch or "the CPU alone"
     torch = subject.version_given("torch", "pytorch") or (subject.line.torch if subject.line else "")
     for description in subject.body.strings("description"):
         for match in _words(catalog).finditer(description.value):
@@ -30,7 +30,8 @@ def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[
             if number or match["arch"]:
                 right, is_ = (f"sm{number}" if number else word) == variant.arch, gpu
             elif match["product"]:
-                right, is_ = variant.arch in (own.name for own in _called(word, catalog)), gpu
+                archs = [own.name for own in _called(word, catalog)]
+                right, is_ = variant.arch in archs, f"{gpu} ({word} is {' or '.join(archs)})"
             elif match["isa"]:
                 other = next(one for one in catalog.isas.values() if word in (one.title, *one.words))
                 family = isa is not None and isa.family == other.family and other.features <= isa.features
@@ -38,9 +39,9 @@ def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[
             elif match["toolkit"]:
                 right, is_ = word in (toolkit, toolkit.partition(".")[0]), toolkit or gpu
             else:
-                right, is_ = not torch or f"{torch}.".startswith(f"{match['torch']}."), torch
+                right, is_ = not torch or f"{torch}.".startswith(f"{match['torch']}."), f"torch {torch}"
             if not right:
-                message = f"the description names {word}; it is {is_}"
+                message = f"the description names {word}; the recipe is for {is_}"
                 place, of = _place(subject, description, word)
                 yield Defect(message, place, of=of)
 

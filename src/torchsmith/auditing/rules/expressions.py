@@ -94,7 +94,7 @@ def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
             elif "src" not in override.arguments and not (name == "patches" and any(sources)):
                 message = f"{name} of torch is replaced: it loses {NEEDED[name]}"
                 sure = LIKELY if name in ("env", "patches") else None  # it may build without
-                yield Defect(message, value.span, hint=f"extend old.{name}", sure=sure)
+                yield Defect(message, value.span, hint=_extend(override, name), sure=sure)
 
 
 def _phase_replaced(subject: Subject, override: Override, value: Located[Value]) -> Iterator[Defect]:
@@ -109,9 +109,13 @@ def _phase_replaced(subject: Subject, override: Override, value: Located[Value])
         text = f'({override.old}.preConfigure or "") + '
         fix = FindingFix("extend it", (Edit(value.span.start, value.span.start, text),), safe=False)
     message = f"preConfigure of torch is replaced: it loses {lost}"
-    yield Defect(
-        message, value.span, hint="extend old.preConfigure", fix=fix, severity=WARNING if kept else None
-    )
+    hint = _extend(override, "preConfigure")
+    yield Defect(message, value.span, hint=hint, fix=fix, severity=WARNING if kept else None)
+
+
+def _extend(override: Override, name: str) -> str:
+    """What to do, by the name that the override gives to the attributes from before."""
+    return f"extend {override.old or 'old'}.{name}"
 
 
 SETTINGS = ("cudaSupport", "cudaCapabilities", "cudaForwardCompat", "rocmSupport")  # that nixpkgs reads

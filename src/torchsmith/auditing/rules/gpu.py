@@ -62,8 +62,8 @@ def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
                 # A variable in another notation may be used for more, as a part of a name.
                 spelled = mention.spelling != "variable" or DOTTED.fullmatch(value)
                 right = _right_target(gpu, mention)
-                fix = _in_place(subject, mention.span, value, right) if spelled else None
-                yield Defect(message, mention.span, hint=f"use {right}" if spelled else "", fix=fix)
+                fix = _in_place(subject, mention.origin, value, right) if spelled else None
+                yield Defect(message, mention.origin, hint=f"use {right}" if spelled else "", fix=fix)
 
 
 def _in_place(subject: Subject, at: Span, value: str, right: str) -> FindingFix | None:

@@ -11,7 +11,7 @@ from torchsmith.auditing.rules.companion import other_torch
 from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
-from torchsmith.nix.hashes import parse_hash, to_sri
+from torchsmith.nix.hashes import parse_hash, to_sri, wrong_length
 from torchsmith.recipe.read import FetchedSource, Located
 from torchsmith.workspace.subject import Subject
 
@@ -90,7 +90,8 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
             message, hint = f"{bare} is Nix' base 32, and sha256- takes base 64", f"sha256:{bare}, or {right}"
             yield Defect(message, stated.span, hint=hint, fix=rewrite(stated.span, known or right))
         elif parse_hash(stated.value) is None:
-            yield Defect(f"{stated.value} is not a hash", stated.span, fix=fix)
+            hint = wrong_length(stated.value)
+            yield Defect(f"{stated.value} is not a hash", stated.span, hint=hint, fix=fix)
     for match in re.finditer(r"=\s*(lib\.fake\w+|\w+\.lib\.fake\w+)", subject.code):
         at = subject.span(match, 1)
         if not subject.body.is_argument(at, OPEN):

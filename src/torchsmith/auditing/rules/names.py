@@ -20,8 +20,9 @@ MIN_SIMILARITY = 0.8  # how alike a word and a package's name are when one is a 
 @rule("TS101", "file name off the convention", WARNING, unless=("reading",), anywhere=True)
 def name_is_readable(subject: Subject) -> Iterator[Defect]:
     """A recipe is called `PACKAGE-pythonXYZ-cudaX_Y-smNNN-ISA.nix` or `PACKAGE-pythonXYZ-cpu-ISA.nix`. From
-    another name neither people nor tools know what it builds. Checked for Flox packages (below
-    `.flox/pkgs`) only."""
+    another name neither people nor tools know what it builds, and rules that hold a recipe against its name
+    do not run. With an ending or a target that torchsmith does not know, this is a note, which is always
+    shown. Checked for Flox packages (below `.flox/pkgs`) only."""
     if not subject.flox:
         return
     first = subject.name.split("-")[0]
@@ -37,7 +38,8 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
         parts = subject.name.split("-")
         ours = len(parts) > 2 and re.match(r"cuda|cpu|sm\d", parts[2]) and at < 4 < len(parts)
         sure = None if ours or _package_of(first) not in packages else GUESS
-        yield Defect(f"not the name of a build: {problem.what}", hint=problem.hint, sure=sure)
+        message = f"not the name of a build: {problem.what}; rules that depend on it did not run"
+        yield Defect(message, hint=problem.hint, sure=sure)
 
 
 @rule("TS102", "old spelling of a file name", WARNING)

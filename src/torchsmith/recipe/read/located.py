@@ -108,6 +108,7 @@ class GpuMention:
     name: str  # of the attribute or variable
     values: tuple[str, ...]
     span: Span
+    origin: Span  # of the value, which may be that of a variable
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,22 +185,30 @@ class Recipe(RecipeTree):
     def gpu_targets(self) -> tuple[GpuMention, ...]:
         """Every place that names GPU targets, in the order of the text."""
         mentions = [
-            GpuMention(spelling, name, targets_in(value), self.syntax.span(binding.expression))
+            GpuMention(spelling, name, targets_in(value), self.syntax.span(own), self._origin(own))
             for name, spelling in SPELLINGS.items()
             for binding in self._named(name)
             # A passthru of that name is read by nothing of nixpkgs.
             if spelling != "variable" or "passthru" not in self.owner_of(binding.node).split(".")
-            if (value := self.folder.fold(binding.expression)) is not None
+            if (value := self.folder.fold(own := binding.expression)) is not None
         ]
         # Folding every phase costs more than all the rest; few recipes set one of these there.
         exports = self.exports if GPU_EXPORT.search(self.syntax.data) else ()
         mentions += [
-            GpuMention(SPELLINGS[export.variable], export.variable, targets_in(export.value), export.span)
+            GpuMention(SPELLINGS[name], name, targets_in(export.value), export.span, export.span)
             for export in exports
-            if export.variable in SPELLINGS
+            if (name := export.variable) in SPELLINGS
         ]
         named = (mention for mention in mentions if mention.values)
         return tuple(sorted(named, key=lambda mention: mention.span))
+
+    def _origin(self, node: Node) -> Span:
+        """Where a value is written: that of a variable, alone or in a list, is at its binding."""
+        alone = node.type == "list_expression" and node.named_child_count == 1
+        element = node.named_children[0] if alone else node
+        return self.syntax.span(
+            resolved(self.syntax, element) if element.type == "variable_expression" else node
+        )
 
     @cached_property
     def cpu_flags(self) -> tuple[FlagList, ...]:
