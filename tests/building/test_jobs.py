@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -83,6 +84,17 @@ def test_what_only_one_job_needs_belongs_to_it_and_what_several_need_comes_first
 def test_a_build_that_names_no_gpu_counts_as_one_for_its_estimate() -> None:
     [job] = jobs_of(graph(derivation("t1"), a="t1"), [path("t1")], CATALOG)
     assert job.gpus == 1
+
+
+def test_a_torch_without_a_recipe_is_estimated_by_what_it_is_compiled_for() -> None:
+    env = {"pname": "torch", "TORCH_CUDA_ARCH_LIST": "8.0"}
+    torch, cpu = derivation("gpu-torch"), derivation("torch")
+    shown = graph(replace(torch, env=env), cpu, derivation("t1", "gpu-torch", "torch"), a="t1")
+    jobs = {job.name: job for job in jobs_of(shown, shown.derivations, CATALOG)}
+    assert {name: (jobs[name].package, jobs[name].gpu) for name in ("gpu-torch", "torch")} == {
+        "gpu-torch": ("pytorch", True),
+        "torch": ("pytorch", False),
+    }
 
 
 def test_two_jobs_of_one_name_are_told_apart_by_their_system() -> None:

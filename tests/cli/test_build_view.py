@@ -83,10 +83,24 @@ def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> 
     here = Builder("", frozenset((X86,)), isas=frozenset(("avx2",)))
     wrong = [job(f"w{number}", "avx512", (f"w{number}",)) for number in range(9)]
     with pytest.raises(Problem) as caught:
-        require_able([here], [*wrong, job("r", "avx2", ("r",))])
+        require_able([here], [*wrong, job("ninja"), job("r", "avx2", ("r",))], "torchsmith build -w b")
     assert caught.value.message.count("\n") == 1, "one reason, one line"
     assert "and 6 more" in caught.value.message
-    assert "torchsmith build '!avx512'" in caught.value.hint
+    assert "torchsmith build -w b '!avx512'" in caught.value.hint
+    with pytest.raises(Problem) as caught:
+        require_able([here], wrong, "torchsmith build")
+    assert "avx512" not in caught.value.hint, "nothing would be left to build"
+
+
+def test_jobs_that_no_builder_can_take_are_named_by_their_recipes() -> None:
+    here = Builder("", frozenset((X86,)))
+    arm = [
+        dataclasses.replace(one, system="aarch64-linux") for one in (job("nvcc"), job("w", recipes=("w",)))
+    ]
+    with pytest.raises(Problem) as caught:
+        require_able([here], arm, "torchsmith build")
+    assert "2 of 2 jobs" in caught.value.message
+    assert caught.value.message.endswith("aarch64-linux: w")
 
 
 def test_the_line_at_the_foot_is_drawn_in_place_of_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -540,6 +540,40 @@ def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     assert "(2.8.0, CPU, unverified): the last for Python 3.9" in older
 
 
+def test_a_driver_that_leaves_a_gpu_idle_is_to_be_updated_first(call: Call) -> None:
+    for gpu, driver, needed, index in (
+        ("RTX 5090", "550", "570", "cu128"),
+        ("RTX 4090", "470", "525.60.13", "cu126"),
+        ("RTX 3050", "470.82", "525.60.13", "cu126"),
+        ("V100 + RTX 5090", "550", "570", "cu128"),
+    ):
+        machine = ("pick", "--cpu", "zen4", "--gpu", gpu, "--driver", driver)
+        out = call(*machine).out
+        update = f"driver {needed} or newer:  pip install torch=="
+        assert update in out
+        assert re.search(rf"{re.escape(update)}\S+ --index-url \S+/{index}\n", out)
+        assert out.index(update) < out.index("own build:")
+        json_wheel = json.loads(call(*machine, "--json").out)["wheels"][0]
+        assert json_wheel["other"]["driver"] == needed
+        if "+" in gpu:
+            assert "no known wheel uses all of these GPUs with this driver" in out
+        else:
+            assert out.index(update) < out.index("  pip  ")
+            assert update in call(*machine, "--pip").err
+
+
+def test_an_answer_says_nothing_of_what_is_unknown_or_missing(call: Call) -> None:
+    out = call("pick", "--cpu", "zen4", "--gpu", "GTX 1080", "--explain").out
+    assert "CUDA 12.6 is nearer to driver 525.60.13's own" in " ".join(out.split())
+    assert "but a build that can is possible" in call("pick", "RTX 4090", "--torch", "2.8").out
+    assert "your CPU supports ARMv8.4-A (Apple M1)" in call("pick", "M1").out
+    assert call("pick", "").err.startswith("error: the name of the GPU is empty")
+    no_wheel = call("pick", "RTX 4090", "--package", "flash-attn", "--pip")
+    assert (no_wheel.code, "known to go with flash-attn\n" in no_wheel.err) == (1, True)
+    other = call("pick", "A100", "--cpu", "zen4", "--package", "flash-attn", "--pip")
+    assert "torchsmith pick shows a build that does" in other.err
+
+
 @pytest.mark.parametrize(("option", "program"), [("--pip", "pip"), ("--uv", "uv pip")])
 def test_the_command_of_the_wheel_alone_can_be_run(option: str, program: str, call: Call) -> None:
     result = call("pick", option, "--cpu", "zen4", "--gpu", "A100", "--driver", "535.104.05")

@@ -72,6 +72,10 @@ def test_another_release_than_the_lines_is_said_and_proves_nothing(
     assert answer["proved"] == 0
     right = json.loads(call("eval", AVX2, "--json").out)
     assert (right["other_releases"], right["proved"]) == ({}, 1)
+    recipe = workspace / f"build-pytorch/.flox/pkgs/{AVX2}.nix"
+    by_hand = recipe.read_text().partition("\n")[2].replace("torchsmith = {", "mine = {")
+    recipe.write_text(by_hand)
+    assert f"{AVX2}: release 2.14.1" in call("eval", AVX2, "--nixpkgs", newer).err
 
 
 @pytest.mark.needs("nix")

@@ -90,6 +90,14 @@ def test_init_for_a_gpu_has_a_build_for_its_older_drivers(tmp_path: Path, call: 
     assert call("init", tmp_path / "none", "--for", "sm90", "-p", "wide").error == "conflict"
 
 
+@pytest.mark.parametrize("mac", ["M3", "Apple M3 Pro"])
+def test_init_for_a_mac_has_its_builds(mac: str, tmp_path: Path, call: Call) -> None:
+    assert call("init", tmp_path, "--for", mac).code == 0
+    names = call("list", "-w", tmp_path, "--names").out.split()
+    assert names
+    assert all(name.endswith("-darwin-mps") for name in names)
+
+
 def test_init_says_which_driver_its_builds_need(tmp_path: Path, call: Call) -> None:
     said = call("init", tmp_path).err
     assert "CUDA 13.0: needs NVIDIA driver 580 or newer; for an older one: torchsmith pick" in said

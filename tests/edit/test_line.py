@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -199,7 +200,7 @@ def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> 
 def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
     rows = {row.name: row for row in line_rows(open_workspace(workspace))}
     assert rows["2.14"].next == "torchsmith line add 2.14 --matrix"
-    assert rows["2.12"].next.endswith("&& torchsmith fix-hashes -w mine-2.12")
+    assert rows["2.12"].next == "torchsmith apply && torchsmith fix-hashes"
     assert any("pytorch 2.12.1" in lack for lack in rows["2.12"].lacks)
     assert any("Triton" in remark for remark in rows["2.12"].remarks)
     assert rows["2.10"].lacks == []
@@ -210,9 +211,43 @@ def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
     assert rows["2.29"].next == "torchsmith eval"
 
 
+def test_the_hashes_of_an_own_line_are_found_where_the_line_is(workspace: Path, call: Call) -> None:
+    add_line(workspace, "2.13", Move("2.10", torch="2.13.0"))
+    above = workspace.parent
+    said = " ".join(call("line", "list", "-w", workspace.name, cwd=above).out.split())
+    [include] = re.findall(r"2\.13 needs a build in torchsmith.toml \((include = .*?)\)", said)
+    where = f"-w {workspace.name}"
+    assert f": torchsmith apply {where} && torchsmith fix-hashes {where}" in said
+    file = workspace / "torchsmith.toml"
+    file.write_text(file.read_text().replace("format = 1", f"format = 1\n{include}"))
+    assert call("apply", "-w", workspace).code == 0
+    rows = {row.name: row for row in line_rows(open_workspace(workspace))}
+    assert (rows["2.13"].cells, rows["2.13"].next) == (1, "torchsmith fix-hashes")
+    assert "torchsmith init mine-2.12 --cell" in call("line", "list", cwd=above).out
+
+
 def test_newer_releases_are_named_after_the_file_that_was_written(tmp_path: Path, call: Call) -> None:
     lines = call("init", tmp_path / "new").err.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["wrote", "CUDA", "newer"]
+
+
+@pytest.mark.parametrize("line", ["2.8", "flox"])
+def test_a_workspace_of_an_older_line_leaves_out_what_it_cannot_build(
+    line: str, tmp_path: Path, call: Call
+) -> None:
+    assert call("init", tmp_path, "--line", line).code == 0
+    cells = open_workspace(tmp_path).matrix.cells
+    assert {cell.line for cell in cells} == {line}
+    sms = {str(cell.variant.sm) for cell in cells}
+    assert "sm89" in sms
+    assert "sm110" not in sms, "it needs CUDA 13"
+
+
+def test_a_gpu_whose_support_ended_is_not_offered_newer_releases(tmp_path: Path, call: Call) -> None:
+    said = call("init", tmp_path, "--for", "GTX 1080").err
+    assert "newer torch" not in said
+    assert "CUDA 12.6 to 12.9: needs NVIDIA driver 525.60.13 or newer; for an older one" in said
+    assert "NVIDIA driver series 580 is the last for Pascal" in said
 
 
 def test_newer_releases_are_named_with_what_they_lack(tmp_path: Path) -> None:

@@ -71,6 +71,18 @@ def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
     assert all(f'sha256 = "{"1" * 52}"' in text for text in texts(workspace).values() if NEW in text)
 
 
+def test_a_release_that_another_line_has_is_that_lines(workspace: Path) -> None:
+    (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"'))
+    with pytest.raises(CannotBuild) as caught:
+        propose(workspace, Move("2.8", torch="2.9.1"))
+    assert 'line = "2.9" in torchsmith.toml asks for builds of torch 2.9.1' in caught.value.hint
+
+
+def test_a_line_without_builds_is_refused_before_anything_is_asked(workspace: Path, call: Call) -> None:
+    said = call("line", "update", "2.8", "-w", workspace)  # no server answers in tests
+    assert "no build of this workspace is of line 2.8" in said.err
+
+
 def test_a_second_move_goes_from_where_the_first_went(workspace: Path) -> None:
     updated(workspace, Move("2.10", rev=NEW))
     updated(workspace, Move("2.10", rev="2" * 40))

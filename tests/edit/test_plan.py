@@ -94,6 +94,20 @@ def test_companions_beside_a_kept_torch_are_said_to_have_a_torch_of_their_own(
     assert plan_workspace(drifted).split_torch[torch] == [vision]
 
 
+def test_a_recipe_that_is_taken_over_under_another_pname_is_named_with_both(
+    drifted: Path, call: Call
+) -> None:
+    torch = f"{PKGS}/{CELL}-sm120-avx512.nix"
+    assert torch not in plan_workspace(drifted, adopt=("all",)).renamed  # it is kept
+    assert torch not in plan_workspace(drifted, adopt=(torch,)).renamed  # its pname is right
+    text = (drifted / torch).read_text()
+    old, new = f"{CELL}-sm120-avx512", f"{CELL}-sm120-avx512".replace("pytorch", "pytorch210")
+    (drifted / torch).write_text(text.replace(new, old))
+    assert plan_workspace(drifted, adopt=(torch,)).renamed == {torch: (old, new)}
+    said = call("plan", "-w", drifted, "--adopt", torch).out
+    assert f"the name in the store: {old} becomes {new}" in said
+
+
 def test_builds_that_no_machine_can_use_are_counted(drifted: Path, call: Call) -> None:
     planned, applied = call("plan", "-w", drifted), call("apply", "-w", drifted, "--no-git", "--yes")
     assert "no machine can use 8 builds" in planned.out

@@ -238,11 +238,21 @@ def test_a_gpu_of_intel_gets_its_own_wheel_and_no_cpu_build_that_counts(text: st
     assert [wheel.gpu for wheel in wheels_for(answer.host, CATALOG)] == ["XPU"]
 
 
-def test_jetpack_5_is_refused_by_its_name() -> None:
-    answer = answered("Module: NVIDIA Jetson Orin Nano (Developer kit)\n - Jetpack 5.1.4 [L4T 35.6.0]")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Module: NVIDIA Jetson Orin Nano (Developer kit)\n - Jetpack 5.1.4 [L4T 35.6.0]",
+        "Jetson Orin Nano, JetPack 5",
+        "Jetson Orin Nano with JetPack 5",
+        "Jetson Orin Nano, JetPack 5.1.2",
+    ],
+)
+def test_jetpack_5_is_refused_by_its_name(text: str) -> None:
+    answer = answered(text)
     assert not answer.served
+    assert wheels_for(answer.host, CATALOG)[0].uses_no_gpu
     reasons = [reason.text for miss in answer.near for reason in miss.reasons]
-    assert any("JetPack 6" in reason for reason in reasons)
+    assert any("JetPack 6" in reason and "this driver is 35 (JetPack 5)" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("gpu", ["GH200", "GB200", "DGX Spark", "Thor"])

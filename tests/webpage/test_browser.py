@@ -151,7 +151,7 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
 
 def test_an_example_is_answered_at_once_and_the_bar_shows_what_is_built(open_page: Open, file: Path) -> None:
     page = open_page(file)
-    expect(page.locator("#answer h3")).to_have_text("pytorch-python313-cuda13_0-sm89-avx512")
+    expect(page.locator("#answer h3")).to_have_text("pytorch-python313-cuda13_0-sm89-avx2")
     expect(page.locator("#gpu optgroup").first).to_have_attribute("label", re.compile("^NVIDIA "))
     assert page.locator(".bar rect").count() == 2  # failed, generated
     expect(page.locator(".headline")).to_have_text(
@@ -165,14 +165,16 @@ def test_a_page_of_a_profile_offers_commands_that_work(
     monkeypatch.chdir(tmp_path)
     assert call("page", "-p", "seed", "-o", "page.html").code == 0
     page = open_page(tmp_path / "page.html")
-    name = "pytorch-python313-cuda13_0-sm89-avx512"
+    name = "pytorch-python313-cuda13_0-sm89-avx2"
     make = f"torchsmith init mine --cell {name} && torchsmith apply -w mine"
     wheel, newer, build, explain = page.locator("#answer code").all_inner_texts()
     assert wheel.startswith("pip install torch==")
     assert newer.startswith("pip install torch==")
     expect(page.locator("#answer p").nth(1)).to_have_text("driver 580 or newer:")
     assert build == f"{make} && torchsmith build -w mine {name}"
-    assert explain == "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --explain"
+    assert explain == "torchsmith pick --system x86_64-linux --gpu 'RTX 4090' --explain"
+    expect(page.locator("#cpu option:checked")).to_have_text("another or unknown")
+    expect(page.locator("#answer")).to_contain_text("provided that the CPU has ")
     assert "native code for your RTX 4090 (sm89)" in page.locator("#answer li").all_inner_texts()
     page.click(f"a[href='#cell-{name}']")
     assert page.locator(".story.open code").first.inner_text().startswith(make)

@@ -77,7 +77,7 @@ class Builder:
     def refusal(self, job: Job) -> str:
         """Why this machine cannot build a job; empty if it can."""
         if job.system not in self.systems:
-            return f"builds for {', '.join(sorted(self.systems))}, not for {job.system}"
+            return f"does not build for {job.system}"
         offered = self.features | self.mandatory
         if missing := sorted(job.features - offered):
             return f"lacks the feature {', '.join(missing)}"
@@ -178,19 +178,22 @@ def configured(rows: Sequence[BuilderSettings], setting: str) -> list[Builder]:
     return from_settings(rows) if rows else read_machines(setting, SETTING)
 
 
-def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
-    """Raise MissingRequirement if jobs have no capable builder: every such job, and why."""
+def require_able(builders: Sequence[Builder], jobs: Sequence[Job], command: str) -> None:
+    """Raise MissingRequirement if jobs have no capable builder: their recipes, why, and which selectors
+    after a command leave them out."""
     refused = refusals(builders, jobs)
     if not refused:
         return
-    reasons = grouped((why, name) for name, why in refused.items())
-    lines = [f"{why}: {some_of(names, 3)}" for why, names in reasons.items()]
-    without = sorted({f"!{job.isa}" for job in jobs if job.name in refused and job.isa})
-    rest = f": {shlex.join(['torchsmith', 'build', *without])}" if without else ""
-    raise MissingRequirement(
-        f"no builder can build {len(refused)} of {counted(len(jobs), 'job')}\n  " + "\n  ".join(lines),
-        hint=f"add a [[builder]] to torchsmith.toml that can, or select other builds{rest}",
-    )
+    lines = []
+    for why, alike in grouped((refused[job.name], job) for job in jobs if job.name in refused).items():
+        recipes = [name for job in alike for name in job.recipes]
+        lines.append(f"{why}: {some_of(recipes or [job.name for job in alike], 3)}")
+    isas = {job.isa for job in jobs if job.name in refused and job.isa}
+    hint = "add a [[builder]] to torchsmith.toml that can"
+    if isas and any(job.recipes and job.name not in refused and job.isa not in isas for job in jobs):
+        hint += f", or leave them out: {command} {shlex.join(f'!{isa}' for isa in sorted(isas))}"
+    message = f"no builder can build {len(refused)} of {counted(len(jobs), 'job')}"
+    raise MissingRequirement("\n  ".join([message, *lines]), hint=hint)
 
 
 class BuilderRow(msgspec.Struct, frozen=True):

@@ -82,18 +82,19 @@ def _job(key: str, paths: Sequence[str], graph: Graph, recipes: Sequence[str], c
         return Job(key, name, tuple(paths), OTHER, False, own[0].system, size=len(paths))
     derivation = graph.derivations[key]
     kind = kind_of(derivation, catalog) or OTHER
+    gpus = gpu_targets(derivation, catalog)
     job = Job(
         key,
         recipes[0] if recipes else derivation.name,
         (key,),
         kind,
-        kind not in (OTHER, TORCH),
+        bool(gpus) if kind == TORCH else kind != OTHER,
         derivation.system,
         recipes=tuple(recipes),
         outputs=outputs_of(derivation),
         features=frozenset(derivation.env.get("requiredSystemFeatures", "").split()),
         size=len(paths),
-        gpus=len(gpu_targets(derivation, catalog)) or 1,
+        gpus=len(gpus) or 1,
     )
     variant = variant_of(recipes, catalog)
     if variant is None:

@@ -57,7 +57,7 @@ class MachineOptions(Request):
 
         gpus = "; ".join(self.gpu)
         if self.gpu and not gpus.strip("; "):
-            raise Invalid("--gpu does not name a GPU", hint="--gpu none for a machine without one")
+            raise Invalid("the name of the GPU is empty", hint="--gpu none for a machine without one")
         stated = stated_facts(
             catalog,
             "the command line",

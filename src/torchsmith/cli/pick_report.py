@@ -145,7 +145,8 @@ def missing_builds(answer: Pick, catalog: Catalog) -> tuple[list[str], Candidate
         if sm not in (*known, *retired)
     ]
     if remaining := [_title(sm, catalog) for sm in known]:
-        texts.append(f"no candidate can use {', '.join(remaining)} on the machine")
+        make = ", but a build that can is possible" if answer.wanted else ""
+        texts.append(f"no candidate can use {', '.join(remaining)} on the machine{make}")
         return texts, _nearest(answer), unbuildable
     return texts, [], []
 

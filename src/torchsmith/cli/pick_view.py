@@ -147,12 +147,14 @@ def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
     for wheel in report.wheels:
         alone = len(report.choice) > 1 and len(report.wheels) == 1 and not wheel.idle
         about = "; ".join([*wheel.about, *(["one for all GPUs"] if alone else [])])
-        yield AnswerLine(f"{wheel.title}: {about}" if about else wheel.title, "bold")
-        yield from _commands({"pip": wheel.pip})
+        lines = [*_commands({"pip": wheel.pip})]
         if wheel.other:
-            known = bool(report.host.driver and wheel.other.driver)
+            known = bool(report.host.driver and wheel.other.driver and not wheel.idle)
             text = f"  {wheel.other.when}:  {wheel.other.pip}"
-            yield AnswerLine(text, rank=3 if known else 0, wrap=False)
+            place = 0 if wheel.uses_no_gpu else 1  # before the command of the wheel that leaves it idle
+            lines.insert(place, AnswerLine(text, rank=3 if known else 0, wrap=False))
+        yield AnswerLine(f"{wheel.title}: {about}" if about else wheel.title, "bold")
+        yield from lines
 
 
 def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:

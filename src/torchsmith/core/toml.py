@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import marshal
 import os
 import re
@@ -234,7 +235,7 @@ def validation_problem(
     decode: Callable[[type, object], object] | None = None,
 ) -> Problem:
     """What msgspec refused, in plain words, with its place and the nearest valid key."""
-    message, steps = _split(str(error))
+    message, steps = _split(str(error).replace(" | null", ""))
     inner = reduce(_descend, steps, kind)
     table = reduce(_inner, inside, read_table(text, file))
     path = _refused(table, steps, inner, decode)
@@ -253,8 +254,11 @@ def validation_problem(
     listable = choices and (missing or message.startswith("Invalid enum value"))
     hint = f"known: {', '.join(choices)}" if listable else ""
     at = ".".join(str(step) for step in path)
-    if message == "Expected `array`, got `object`" and any(map(_structs, get_args(inner))):
-        hint = f"[[{at}]] begins one of several"
+    if message.startswith("Expected `array`"):
+        tables, value = any(map(_structs, get_args(inner))), reduce(_inner, path, table)
+        hint = f"[[{at}]] begins one of several" if tables else ""
+        hint = hint or f"write {at.rpartition('.')[2]} = {json.dumps([value])}" * isinstance(value, str)
+    message = message.replace("Invalid enum value", "unknown value")
     plain = re.sub(r"`(\w+)`", lambda word: TOML_TYPES.get(word[1], word[1]), message).replace("`", "")
     plain = f"{plain[:1].lower()}{plain[1:]}" + (f" (in {at})" if at else "")
     return Invalid(plain, hint=hint, where=place(text, file, (*inside, *path)))

@@ -5,23 +5,24 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from torchsmith.core.files import inside, write_atomic
 from torchsmith.edit.plan import auditor
 from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import EvalResult, Evaluate
-from torchsmith.workspace.checkout import recipes_in
+from torchsmith.workspace.checkout import RecipeFile, recipes_in
 from torchsmith.workspace.git import lay_out
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import reconcile
 from torchsmith.workspace.search import SKIPPED
 from torchsmith.workspace.wanted import TOOLKIT_REPO, wanted_repos
 
-EffectKind = Literal["identical", "changed", "new", "gone", "broken", "fixed", "still broken", "unknown"]
+EffectKind = Literal["changed", "new", "gone", "broken", "fixed", "still broken", "unknown", "identical"]
+KINDS: tuple[EffectKind, ...] = get_args(EffectKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,15 @@ def impact(workspace: Workspace, folder: Path, revision: str, evaluate: Evaluate
         if managed:
             _apply_to_copy(workspace, names, after)
         places = (before, after if managed else folder)
-        old, new = (evaluate(recipes_in(place, workspace)) for place in places)
-        return effects(old, new)
+        old, new = (recipes_in(place, workspace) for place in places)
+        names = {recipe.name for recipe in (*old, *new)}
+        return effects(evaluate(_named_alike(old, names)), evaluate(_named_alike(new, names)))
+
+
+def _named_alike(recipes: Iterable[RecipeFile], names: Collection[str]) -> list[RecipeFile]:
+    """The recipes with their repository in front if they have it in either state."""
+    full = [(recipe, f"{recipe.repo.absolute().name}/{recipe.attr}") for recipe in recipes]
+    return [replace(recipe, name=name) if name in names else recipe for recipe, name in full]
 
 
 def _apply_to_copy(workspace: Workspace, names: Iterable[str], into: Path) -> None:
@@ -98,17 +106,7 @@ def _outcome(result: EvalResult | None) -> str:
 
 
 def summary(effects: Sequence[Effect]) -> str:
-    """One line: `2 cells change, 130 identical`."""
+    """One line: `2 changed, 130 identical`."""
     counts = Counter[EffectKind](effect.kind for effect in effects)
-    titles: dict[EffectKind, str] = {
-        "changed": "build changes" if counts["changed"] == 1 else "builds change",
-        "new": "new",
-        "gone": "gone",
-        "broken": "no longer evaluate",
-        "fixed": "evaluate again",
-        "still broken": "fail as before",
-        "unknown": "could not be evaluated",
-        "identical": "identical",
-    }
-    parts = [f"{counts[kind]} {text}" for kind, text in titles.items() if counts[kind]]
+    parts = [f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]]
     return ", ".join(parts) or "no recipe"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.catalog import Catalog, Line, LineBuild, Pin, builtin_catalog
+from torchsmith.catalog import Catalog, CudaVersion, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
@@ -29,9 +29,10 @@ from torchsmith.edit.pin import (
     with_unknown,
 )
 from torchsmith.edit.proposal import Proposal, fact_edit, proposed, text_of
-from torchsmith.matrix import Cell
+from torchsmith.matrix import Accepted, Cell, assess
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
+from torchsmith.matrix.variant import Cuda
 from torchsmith.workspace.change import Change
 from torchsmith.workspace.load import FILE, Workspace, open_workspace
 
@@ -62,12 +63,13 @@ def line_rows(workspace: Workspace) -> list[LineRow]:
     catalog = workspace.catalog
     lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
     own = tomllib.loads(text_of(workspace.home, LINES) or "") if workspace.root else {}
-    return [_row(line, cells[line.name], catalog, own=line.name in own) for line in lines]
+    return [_row(line, cells[line.name], workspace, own=line.name in own) for line in lines]
 
 
-def _row(line: Line, cells: int, catalog: Catalog, *, own: bool) -> LineRow:
+def _row(line: Line, cells: int, workspace: Workspace, *, own: bool) -> LineRow:
+    catalog = workspace.catalog
     pins = sorted({build.pin for build in line.every_build.values() if build.pin})
-    state = state_of(line, catalog, wanted=cells > 0)
+    state = state_of(line, catalog, cells=cells if workspace.root else None)
     return LineRow(
         name=line.name,
         torch=line.torch,
@@ -153,8 +155,8 @@ def is_buildable(name: str, catalog: Catalog) -> bool:
 
 
 def matrix_of_line(workspace: Workspace, line: Line, catalog: Catalog) -> str:
-    """Blocks of torchsmith.toml for the cells of profile `real`, in the Python that the nixpkgs prefers and
-    the profile's CUDA, or the newest that the line has."""
+    """Blocks of torchsmith.toml for the cells of profile `real` that the line can build, in the Python that
+    the nixpkgs prefers and the profile's CUDA, or the newest that the line has."""
     cells = open_workspace(None, "real").matrix.cells
     cudas = {str(cell.variant.cuda) for cell in cells} & line.cuda.keys() or line.cuda.keys()
     cuda = max(cudas, key=version_key, default="")
@@ -163,16 +165,21 @@ def matrix_of_line(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     defaults = [pin.default_python for pin in pins if pin.default_python in pythons]
     python = defaults[0] if defaults else max(pythons or line.pythons)
     taken = {cell.variant.name for cell in present_cells(workspace)}
-    sms = grouped((cell.variant.isa, str(cell.variant.sm)) for cell in cells if cell.variant.sm)
+    wanted = [cell.variant.changed(python=python) for cell in cells]
+    if cuda:
+        version = CudaVersion.parse(cuda)
+        wanted = [v.changed(target=Cuda(version, v.sm)) if v.sm else v for v in wanted]
+    wanted = [one for one in wanted if isinstance(assess(one, catalog, line.name), Accepted)]
+    sms = grouped((one.isa, str(one.sm)) for one in wanted if one.sm)
     blocks = []
     for gpus, isas in grouped((tuple(dict.fromkeys(gpus)), isa) for isa, gpus in sms.items()).items():
         blocks.append({"cuda": [cuda], "sm": list(gpus), "isa": isas})
-    isas = list(dict.fromkeys(cell.variant.isa for cell in cells if not cell.variant.sm))
-    blocks.append({"cuda": [CPU], "isa": isas})
+    if isas := list(dict.fromkeys(one.isa for one in wanted if not one.sm)):
+        blocks.append({"cuda": [CPU], "isa": isas})
     shared: FactTable = {"line": line.name, "python": [str(python)]}
-    if any(cell.variant.changed(python=python).name in taken for cell in cells):
+    if any(one.name in taken for one in wanted):
         shared["prefix"] = True
-    return table_text({"matrix": [shared | block for block in blocks if block["cuda"] != [""]]})
+    return table_text({"matrix": [shared | block for block in blocks]})
 
 
 def _facts(new: str, move: Move, catalog: Catalog, packages: Collection[str] | None) -> dict[str, FactTable]:

@@ -12,6 +12,7 @@ from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_cat
 from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
+from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
 from torchsmith.core.toml_edit import merged
 from torchsmith.edit.proposal import HEAD, FactMove, Proposal, fact_edit, proposed, text_of
@@ -20,7 +21,7 @@ from torchsmith.nix.channel import REVISION
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import Workspace, open_workspace
 
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
@@ -73,9 +74,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     """What an update changes; nothing is written."""
     opened = open_workspace(workspace)
     root = opened.home
-    line = find_line(opened.catalog, move.line)
-    if not any(cell.line == line.name for cell in opened.matrix.cells):
-        raise Empty(f"no build of this workspace is of line {line.name}")
+    line = used_line(opened, move.line)
     variants = [cell.variant for cell in opened.matrix.cells if cell.line == line.name]
     used = {build_name(variant.toolkit) for variant in variants}
     facts = _facts(line, move, opened.catalog, used, {variant.package.name for variant in variants})
@@ -84,10 +83,21 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     try:
         proposal = proposed(opened, texts, edits, adopt=adopt)
     except Contradiction as problem:
-        why = problem.faults[0].message
-        raise CannotBuild(f"the line cannot be updated to that: {why}", hint="nothing was written") from None
+        why, lines = problem.faults[0].message, opened.catalog.lines
+        hint = "nothing was written"
+        for other in (lines[name] for name in lines if is_release(move.torch, name) and name != line.name):
+            hint = f'{hint}; line = "{other.name}" in torchsmith.toml asks for builds of torch {other.torch}'
+        raise CannotBuild(f"the line cannot be updated to that: {why}", hint=hint) from None
     catalog = proposal.after.catalog
     return with_unknown(proposal, catalog.lines[line.name], used)
+
+
+def used_line(workspace: Workspace, name: str) -> Line:
+    """A line by its name. Raises Empty if the workspace has no build of it."""
+    line = find_line(workspace.catalog, name)
+    if not any(cell.line == line.name for cell in workspace.matrix.cells):
+        raise Empty(f"no build of this workspace is of line {line.name}")
+    return line
 
 
 def find_pin(rev: str, catalog: Catalog) -> Pin | None:

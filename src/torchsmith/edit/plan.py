@@ -9,11 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchsmith.matrix import Cell, package_name
+from torchsmith.core.problem import Problem
+from torchsmith.matrix import Cell, package_name, pname
+from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace.change import PHASES, Adoption, Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.reconcile import CheckedRecipe, CheckRecipe, reconcile
+from torchsmith.workspace.subject import Subject
 from torchsmith.workspace.wanted import WantedRepo
 from torchsmith.workspace.write import wanted_of
 
@@ -51,6 +54,23 @@ class WorkspacePlan:
             elif variant.package.needs_torch and change.generated:
                 companions.setdefault(variant.stack, []).append(change.path)
         return {kept[stack]: paths for stack, paths in companions.items() if stack in kept}
+
+    @property
+    def renamed(self) -> dict[str, tuple[str, str]]:
+        """The recipes that are taken over with another pname than they have: the old one and the new one."""
+        catalog, renamed = self.workspace.catalog, dict[str, tuple[str, str]]()
+        for cell, change in self.recipes:
+            if change.pending and change.before and change.owner != "ours":
+                try:
+                    recipe = read_text_as_recipe(change.before.encode(), Path(change.path))
+                except Problem:
+                    continue
+                bound = Subject(change.path, recipe, catalog).bound("pname")
+                old = [binding.value for binding in bound if isinstance(binding.value, str)]
+                new = pname(cell.variant, catalog.lines[cell.line])
+                if old and old[-1] != new:
+                    renamed[change.path] = old[-1], new
+        return renamed
 
     @property
     def unhashed_pins(self) -> dict[str, str]:

@@ -205,7 +205,10 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         on = f" on {', '.join(gpu.name for gpu in gpus)}" if gpus else ""
         _, condition = driver_condition(needed, gpus, catalog)
         text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
-        case.contra.append(Reason("driver", text, fix if not any(gpu.tegra for gpu in gpus) else ""))
+        tegra = any(gpu.tegra for gpu in gpus)
+        packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(host.driver.parts[0]))
+        pack = next((f" (JetPack {pack.jetpack})" for pack in packs if tegra), "")
+        case.contra.append(Reason("driver", text + pack, "" if tegra else fix))
     elif isinstance(verdict, RunsNot):
         case.contra.append(Reason("driver", verdict.reason, fix))
     elif verdict.how == "compatible":
@@ -375,7 +378,8 @@ def _why_cuda(fit: Compatible, best: Compatible) -> str:
         return "asks less of a driver that is not known"
     if fit.native:
         return "is newer and runs too"
-    return "is the driver's own" if best.native else "is nearer to the driver's own"
+    whose = f"driver {fit.driver}" if fit.driver else "the driver"
+    return f"is {whose}'s own" if best.native else f"is nearer to {whose}'s own"
 
 
 def order(catalog: Catalog, workload: Workload) -> Callable[[Compatible], tuple[Any, ...]]:

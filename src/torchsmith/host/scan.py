@@ -114,7 +114,7 @@ class _Scan:
         self.l4ts |= {fields[key] for key in ("l4t", "l4t_file") if key in fields}
         if jetpack := fields.get("jetpack"):
             packs = self.catalog.jetpacks.items()
-            self.l4ts |= {next((name for name, pack in packs if pack.jetpack == jetpack), "?")}
+            self.l4ts |= {name for name, pack in packs if pack.jetpack == jetpack} or {"?"}
         if driver := fields.get("driver"):
             self.drivers[driver] = None
         if cpu := fields.get("host_cpu"):

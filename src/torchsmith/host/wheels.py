@@ -94,9 +94,10 @@ class _Offer(msgspec.Struct, frozen=True):
     unused: int = 0
     sms: tuple[Sm, ...] = ()  # NVIDIA's GPUs that it uses
 
-    def leaving(self, idle: tuple[str, ...]) -> _Offer:
+    def leaving(self, idle: tuple[str, ...], condition: str = "") -> _Offer:
         """The same on a machine that has GPUs which it does not use."""
-        lost = [f"leaves {', '.join(idle)} idle: no known wheel uses all of these GPUs"] if idle else []
+        why = f"no known wheel uses all of these GPUs{condition}"
+        lost = [f"leaves {', '.join(idle)} idle: {why}"] if idle else []
         return msgspec.structs.replace(self, idle=idle, drawbacks=(*lost, *self.drawbacks))
 
     def report(self, wish: WheelWish, catalog: Catalog, other: OtherWheel | None) -> WheelOffer:
@@ -152,7 +153,10 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     else:
         cpu = sorted(filter(_for_cpu, candidates), key=lambda one: bool(_macos_for_gpu(one.wheel, host)))
         found = [_on_cpu(one, wheels, host, wish, catalog) for one in cpu[:1]]
-        others = [_that_uses_gpus(one, host, wish, catalog) for one in found]
+        others = [
+            _that_uses_gpus(one, host, wish, catalog) or _with_newer_driver(one, wheels, host, wish, catalog)
+            for one in found
+        ]
     return [one.report(wish, catalog, other) for one, other in zip(found, others, strict=True)]
 
 
@@ -207,7 +211,7 @@ def _on_most_gpus(candidates: Sequence[_Offer], host: Capability, catalog: Catal
         if offers := [offer for one in candidates if (offer := _on_nvidia(one, own, catalog))]:
             best = min(offers, key=lambda offer: _nvidia_key(offer, own, catalog))
             idle = tuple(host.called(sm) for sm in sms if sm not in some)
-            yield best.leaving(idle)
+            yield best.leaving(idle, " with this driver" if host.driver else "")
             return
 
 
@@ -268,20 +272,24 @@ def _drivers_needed(
 def _with_newer_driver(
     offered: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
 ) -> OtherWheel | None:
-    """The newest release that needs a newer driver than the machine is known to have, if it is newer than
-    what is offered."""
-    own = version_key(offered.wheel.torch)
-    newer = [wheel for wheel in wheels if version_key(wheel.torch) > own]
-    needed = [
-        (driver, wheel)
-        for driver, wheel in _drivers_needed(newer, msgspec.structs.replace(host, sms=offered.sms), catalog)
-        if host.driver is None or driver_reaches(host.driver, driver) is False
-    ]
-    newest = max((version_key(wheel.torch) for _, wheel in needed), default=None)
-    best = [(driver, wheel) for driver, wheel in needed if version_key(wheel.torch) == newest]
-    if not best:
+    """The wheel for all GPUs that needs the oldest driver, if the driver leaves some idle; else the newest
+    release, if it is newer than what is offered."""
+
+    def needed(host: Capability) -> list[tuple[DriverVersion, list[int], Wheel]]:
+        return [
+            (driver, [-number for number in version_key(wheel.torch)], wheel)
+            for driver, wheel in _drivers_needed(wheels, host, catalog)
+            if host.driver is None or driver_reaches(host.driver, driver) is False
+        ]
+
+    own = [-number for number in version_key(offered.wheel.torch)]
+    newer = [one for one in needed(msgspec.structs.replace(host, sms=offered.sms)) if one[1] < own]
+    if offered.idle and (able := needed(host)):
+        driver, _, wheel = min(able, key=lambda one: one[:2])
+    elif newer:
+        driver, _, wheel = min(newer, key=lambda one: (one[1], one[0], one[2].index.cuda))
+    else:
         return None
-    driver, wheel = min(best, key=lambda pair: (pair[0], pair[1].index.cuda))
     pip = f"pip {_install(wheel, wish, catalog)}"
     return OtherWheel(wheel.torch, str(wheel.index.cuda), pip, str(driver))
 

@@ -271,7 +271,7 @@ def _unknown(variant: Variant, catalog: Catalog) -> Iterator[Reason]:
         hint = did_you_mean(variant.stem, [stem for stem in stems if stem != variant.package.name])
         yield Reason("unknown-release", f"no line here is called {variant.stem}", hint)
     if variant.isa not in catalog.isas:
-        hint = did_you_mean(variant.isa, catalog.isas)
+        hint = f"known: {', '.join(catalog.isas)}"
         yield Reason("unknown-isa", f"unknown instruction set {variant.isa}", hint)
     if variant.python not in catalog.pythons:
         hint = f"known: {', '.join(map(str, catalog.pythons))}"

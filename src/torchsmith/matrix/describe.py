@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import ClassVar, Literal
 
 import msgspec
 
-from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
+from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild, NotKnown
 from torchsmith.core.text import counted, grouped, listed
@@ -192,8 +192,8 @@ class LineState(msgspec.Struct, frozen=True):
     next: str
 
 
-def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState:
-    """The state of a line; `wanted`: the workspace has cells of it."""
+def state_of(line: Line, catalog: Catalog, *, cells: int | None = None) -> LineState:
+    """The state of a line, of which a workspace has so many cells; None: there is no workspace."""
     builds = [build for build in line.every_build.values() if build.style == "pinned"]
     if builds and all(build.lacks_pin for build in builds):
         command = f"torchsmith line add {line.name} --matrix"
@@ -204,28 +204,45 @@ def state_of(line: Line, catalog: Catalog, *, wanted: bool = False) -> LineState
     remarks = [*filter(None, tritons)]
     if claims := [build for build in builds if build.claimed]:
         remarks.append(f"{counted(len(claims), 'build')} never evaluated")
-    if lacks:
-        return LineState(lacks, remarks, "torchsmith fix-hashes" if wanted else _hashes_of(line, catalog))
-    return LineState(lacks, remarks, "torchsmith eval" if claims else "")
+    if not lacks:
+        return LineState(lacks, remarks, "torchsmith eval" if claims else "")
+    cell = None if cells else _simplest_cell(line, catalog)
+    if cell is None:
+        return LineState(lacks, remarks, "torchsmith fix-hashes")
+    if cells is not None:
+        lacks.insert(0, f'a build in torchsmith.toml (include = ["{cell}"])')
+        return LineState(lacks, remarks, "torchsmith apply && torchsmith fix-hashes")
+    folder = f"mine-{line.name}"
+    steps = (f"init {folder} --cell {cell}", f"apply -w {folder}", f"fix-hashes -w {folder}")
+    return LineState(lacks, remarks, " && ".join(f"torchsmith {step}" for step in steps))
 
 
-def _hashes_of(line: Line, catalog: Catalog) -> str:
-    """The commands that find the hashes of a line if the workspace has no cell of it."""
+def _simplest_cell(line: Line, catalog: Catalog) -> Variant | None:
+    """The cell that needs the least of a line: torch for the CPU alone, in the newest Python."""
     pythons = sorted(line.pythons, reverse=True)
     isa = next(isa.name for isa in catalog.isas.values() if isa.usual)
     cells = (Variant(catalog.torch, python, CpuOnly(), isa, release=line.release) for python in pythons)
-    cell = next((cell for cell in cells if isinstance(assess(cell, catalog), Accepted)), None)
-    if cell is None:
-        return "torchsmith fix-hashes"
-    folder = f"mine-{line.name}"
-    steps = (f"init {folder} --cell {cell}", f"apply -w {folder}", f"fix-hashes -w {folder}")
-    return " && ".join(f"torchsmith {step}" for step in steps)
+    return next((cell for cell in cells if isinstance(assess(cell, catalog), Accepted)), None)
 
 
-def newer_lines(line: Line, catalog: Catalog) -> dict[str, str]:
-    """The torch releases that are newer than a line's and lack something, each with what it lacks."""
-    lacks = {other.torch: state_of(other, catalog).lacks for other in _newer(line, catalog)}
+def newer_lines(variants: Collection[Variant], line: Line, catalog: Catalog) -> dict[str, str]:
+    """The torch releases that are newer than a line's, lack something and then build at least one of these
+    variants, each with what it lacks."""
+    able = [new for new in _newer(line, catalog) if any(_may_build(one, new, catalog) for one in variants)]
+    lacks = {new.torch: state_of(new, catalog).lacks for new in able}
     return {torch: "; ".join(missing) for torch, missing in lacks.items() if missing}
+
+
+def _may_build(variant: Variant, line: Line, catalog: Catalog) -> bool:
+    """Whether a line builds a variant in one of its CUDA releases, or lacks only a nixpkgs for that."""
+    cudas = [CudaVersion.parse(cuda) for cuda in line.cuda]
+    targets = [Cuda(cuda, variant.sm) for cuda in cudas] if variant.sm else [variant.target]
+    changed = (variant.changed(target=target, release=line.release) for target in targets)
+    decisions = (assess(one, catalog) for one in changed)
+    return any(
+        isinstance(one, Accepted) or {reason.code for reason in one.reasons} == {"no-pin"}
+        for one in decisions
+    )
 
 
 def _newer(line: Line, catalog: Catalog) -> list[Line]:

@@ -194,7 +194,7 @@ def _expand_block(
     for left in impossible:
         left_out.setdefault(left.variant, left)
     if impossible and not block.usable:
-        _refuse_dead_values(buildable, impossible, block.path)
+        _refuse_dead_values(buildable, impossible, catalog, block.path)
 
 
 def _unwanted(
@@ -218,14 +218,20 @@ def _add(cells: dict[Variant, Cell], cell: Cell, catalog: Catalog, path: ValuePa
     cells[cell.variant] = cell
 
 
-def _refuse_dead_values(buildable: Sequence[Variant], impossible: Sequence[LeftOut], path: ValuePath) -> None:
+def _refuse_dead_values(
+    buildable: Sequence[Variant], impossible: Sequence[LeftOut], catalog: Catalog, path: ValuePath
+) -> None:
     """An axis value of which not one cell can be built is a mistake, not a gap."""
     alive = {value for variant in buildable for value in _values(variant)}
     for left in impossible:
         for value in _values(left.variant):
             if value not in alive:
                 reasons = "; ".join(map(str, left.reasons))
-                raise Conflict(f"no build with {value} can be built: {left.variant}: {reasons}", path=path)
+                what = f"no build with {value}" if alive else "no build of this [[matrix]]"
+                lines = (line.name for line in catalog.releases)
+                able = (one for one in lines if isinstance(assess(left.variant, catalog, one), Accepted))
+                hint = f'a [[matrix]] with line = "{line}" can build it' if (line := next(able, "")) else ""
+                raise Conflict(f"{what} can be built: {left.variant}: {reasons}", hint=hint, path=path)
 
 
 def _values(variant: Variant) -> tuple[str, ...]:

@@ -254,8 +254,7 @@ def _print_group(group: Sequence[Finding]) -> None:
     places: dict[str, str] = {}  # the first of each file
     for finding in group:
         places.setdefault(finding.where.file, str(finding.where))
-    more = " files" if len(places) > FILES_NAMED else ""
-    more += f" ({len(group)} places)" if len(group) > len(places) else ""
+    more = f" ({len(group)} places)" if len(group) > len(places) else ""
     write(f"        {some_of([*places.values()], FILES_NAMED)}{more}", "bold", hang=0)
     differ = any(finding.hint != first.hint for finding in group)
     _print_about(first, " (--verbose shows those of the others)" if differ else "")

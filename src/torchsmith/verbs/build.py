@@ -76,6 +76,10 @@ class RunRequest(Request):
             timeout=self.timeout,
         )
 
+    def again(self, *words: str) -> str:
+        """The command that asks for the same recipes again."""
+        return command(*words, *self.recipes, workspace=self.workspace, nixpkgs=self.nixpkgs)
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest(RunRequest):
@@ -131,7 +135,7 @@ def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
 def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
         reporter.note("" if read_only else finish_stopped(opened.home, "build"))
-        spec = request.spec
+        spec = replace(request.spec, command=request.again("build", *["--dry-run"] * read_only))
         if request.fix_hashes:
             trees, selectors = request.nixpkgs, spec.selectors
             hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)
@@ -155,7 +159,7 @@ def prepare_build(spec: BuildSpec, workspace: Workspace, record: Record, reporte
 
         verifier = partial(verify_recipe, workspace) if spec.verify else None
         ready = prepare(spec, workspace, record, on_event=evaluated, verifier=verifier)
-    for text in release_warnings(other_releases(results, workspace.catalog)):
+    for text in release_warnings(other_releases(results, workspace)):
         reporter.note(text)
     return ready
 
@@ -231,11 +235,11 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
         line(f"… and {counted(len(plan.jobs) - MAX_JOBS_LISTED, 'more job')}", "dim")
     to_build = sum(len(job.recipes) for job in plan.jobs)
     to_fetch = f" ({plan.download_mib:.0f} MiB to fetch)" if plan.fetched else ""
-    failed = f", {len(plan.broken)} do not evaluate" if plan.broken else ""
+    failed = counted(len(plan.broken), "does not evaluate", "do not evaluate")
     recipes = counted(len(plan.recipes) + len(plan.broken), "recipe")
     line(
         f"{recipes}: {to_build} to build, {len(plan.present)} in the store, "
-        f"{len(plan.fetched)} in a binary cache{to_fetch}{failed}"
+        f"{len(plan.fetched)} in a binary cache{to_fetch}{f', {failed}' if plan.broken else ''}"
     )
     print_failed(plan.broken)
     if plan.jobs:

@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.catalog import Catalog
 from torchsmith.cli.console import (
     answer,
     columns,
@@ -32,6 +31,7 @@ from torchsmith.nix.errors import Cause
 from torchsmith.nix.evaluate import TREE_HINT, EvalResult, exit_of, failures_of, needs_tree
 from torchsmith.nix.graph import LongBuild, graph_of
 from torchsmith.nix.targets import ForeignTargets, foreign_targets
+from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.proved import remember
 
 EXAMPLE = "torchsmith init b && torchsmith apply -w b && torchsmith eval -w b sm120 --nixpkgs sample"
@@ -80,7 +80,7 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     opened, chosen = open_recipes(request.recipes, request.workspace)
     nix, ask = evaluation(request.nix, workspace=opened, instantiate=request.graph, reporter=reporter)
     results = ask(chosen)
-    other = other_releases(results, opened.catalog)
+    other = other_releases(results, opened)
     report = EvaluateReport(recipes=results, other_releases=other)
     if opened.root is not None:
         good = {result.name for result in results if result.ok} - other.keys()
@@ -101,13 +101,15 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     return msgspec.structs.replace(report, graph=graph)
 
 
-def other_releases(results: Sequence[EvalResult], catalog: Catalog) -> dict[str, str]:
-    """The generated recipes that evaluate to another release than that of the line which they state."""
-    other = {}
+def other_releases(results: Sequence[EvalResult], workspace: Workspace) -> dict[str, str]:
+    """The recipes that evaluate to another release than that of their line, which they state or, if they were
+    written by hand, torchsmith.toml."""
+    catalog, lines, other = workspace.catalog, workspace.lines if workspace.root else {}, {}
     for result in results:
+        name = result.name.rpartition("/")[2]
         facts = result.evaluated.facts if result.evaluated else None
-        line = catalog.lines.get(facts.line or "") if facts else None
-        variant = Variant.try_parse(facts.variant or "", catalog) if facts else None
+        line = catalog.lines.get(facts.line or lines.get(name, "")) if facts else None
+        variant = Variant.try_parse(facts.variant or name, catalog) if facts else None
         expected = line.version_of(variant.package.name) if line and variant else ""
         if facts and line and facts.version and expected not in ("", facts.version):
             is_not = f"not {expected} of line {line.name}"

@@ -15,6 +15,7 @@ from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Request
 from torchsmith.core.problem import Exit
+from torchsmith.core.text import counted
 from torchsmith.edit import impact as changes
 from torchsmith.edit.impact import Effect
 from torchsmith.host.cost import cost_of
@@ -57,7 +58,9 @@ def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
     opened = open_workspace(request.workspace, request.profile)
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)
     effects = changes.impact(opened, opened.root or Path.cwd(), request.revision, ask)
-    changed = [effect.name for effect in effects if effect.kind in ("changed", "new", "fixed")]
+    known = {effect.before for effect in effects}
+    costly = [effect for effect in effects if effect.kind in ("changed", "new", "fixed")]
+    changed = [effect.name for effect in costly if effect.after not in known]
     variants = (Variant.try_parse(name.rpartition("/")[2], opened.catalog) for name in changed)
     hours = cost_of([*filter(None, variants)], opened.catalog, CORES).hours
     return ImpactReport(summary=changes.summary(effects), effects=effects, hours=round(hours, 1))
@@ -83,5 +86,6 @@ def _print_effects(report: ImpactReport) -> None:
         if effect.kind not in ("identical", "still broken"):
             outcome = effect.cause.message if effect.cause else effect.after or effect.before
             write(f"{effect.kind:12} {effect.name}  {outcome}")
-    hours = f"; about {report.hours:.0f} hours on {CORES} cores by the estimates" if report.hours >= 1 else ""
-    write_stderr(report.summary + hours)
+    hours = counted(round(report.hours), "hour")
+    about = f"; about {hours} on {CORES} cores by the estimates" if report.hours >= 1 else ""
+    write_stderr(report.summary + about)

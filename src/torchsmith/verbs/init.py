@@ -93,6 +93,7 @@ class InitReport(msgspec.Struct, frozen=True):
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
+    last_drivers: dict[str, str] = {}  # the last driver series of GPU generations that newer ones lack
     newer: dict[str, str] = {}  # torch releases that are newer than those of the matrix, and what each lacks
 
 
@@ -142,7 +143,8 @@ def _started(request: InitRequest, addresses: str, reporter: Reporter) -> InitRe
         len(cells),
         warned=sum(bool(cell.warnings) for cell in cells),
         drivers=_drivers(cells, opened.catalog),
-        newer=newer_lines(newest, opened.catalog) if newest else {},
+        newer=newer_lines([cell.variant for cell in cells], newest, opened.catalog) if newest else {},
+        last_drivers=_last_drivers(cells, opened.catalog),
     )
 
 
@@ -185,6 +187,7 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
         if is_buildable(name, catalog):
             text = matrix_of_line(open_workspace(file), catalog.lines[name], catalog)
             write_with_schema(file, f"{EMPTY}{addresses}\n{text}")
+            _ = open_workspace(file).matrix  # a Problem leaves nothing behind
         else:
             add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
     except Problem as problem:
@@ -209,6 +212,12 @@ def _drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
         if variant.cuda and variant.sm
     )
     return {str(cuda): str(min(needed[cuda])) for cuda in sorted(needed)}
+
+
+def _last_drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
+    """NVIDIA's last driver series for each GPU generation of the builds that newer drivers lack."""
+    gpus = [catalog.gpus[sm] for sm in sorted({cell.variant.sm for cell in cells if cell.variant.sm})]
+    return {gpu.generation: str(gpu.last_driver) for gpu in gpus if gpu.last_driver}
 
 
 def run(*, request: InitRequest, json: JsonOption = False) -> None:
@@ -241,14 +250,20 @@ def _print_report(report: InitReport) -> None:
     source = f" from {counted(report.recipes, 'recipe')}" if report.recipes else ""
     warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
     warn(f"wrote {report.file}: {counted(report.variants, 'build')}{source}{warned}")
-    if report.drivers:
-        (first, driver), *more = report.drivers.items()
+    spans = [
+        (driver, " to ".join(dict.fromkeys((cudas[0], cudas[-1]))))
+        for driver, cudas in grouped((driver, cuda) for cuda, driver in report.drivers.items()).items()
+    ]
+    if spans:
+        (driver, first), *more = spans
         other = (
-            f"; CUDA {more[-1][0]}: {more[-1][1]} or newer"
+            f"; CUDA {more[-1][1]}: {more[-1][0]} or newer"
             if more
             else "; for an older one: torchsmith pick --gpu GPU --driver VERSION"
         )
         write_stderr(f"CUDA {first}: needs NVIDIA driver {driver} or newer{other}")
+    for generation, series in report.last_drivers.items():
+        write_stderr(f"NVIDIA driver series {series} is the last for {generation}")
     if report.newer:
         write_stderr(
             f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})"

@@ -87,7 +87,7 @@ def _next(row: LineRow, here: Environment) -> str:
     """The next command of a line as it runs here."""
     if row.lacks and not row.pins:
         return here.add_line(row.name)
-    return f"{row.next}{here.where}" if row.cells else row.next
+    return " && ".join(f"{step}{here.where}" for step in row.next.split(" && "))
 
 
 def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
@@ -282,6 +282,7 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     """Update every recipe of a line, or none. Raises Refused if torchsmith does not manage one of them."""
     workspace, writing = request.workspace, request.writing
     opened = open_workspace(workspace, recover=not writing.dry_run)
+    pins.used_line(opened, request.line)  # before a download
     if not writing.dry_run:
         with held(opened.home, writing.wait):
             pass  # a folder that cannot be written is an error before Nix is asked

@@ -363,7 +363,8 @@ def run(
         wheel = next(iter(report.wheels), None)
         if wheel is None:
             why = next((f": {text}" for text in (report.no_wheel, *report.missing) if text), "")
-            warn(f"no wheel runs on the machine{why}; torchsmith pick shows what does")
+            build = "; torchsmith pick shows a build that does" if report.choice or report.create else ""
+            warn(f"no wheel runs on the machine{why}{build}")
         elif wheel.uses_no_gpu:
             warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
         else:
@@ -371,8 +372,8 @@ def run(
             unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)
             for text in (*[report.machine] * unknown, *wheel.about):
                 warn(f"note: {text}")
-            if wheel.other:
-                warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
+        if wheel and wheel.other:
+            warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
         exit_if(wheel is None or wheel.uses_no_gpu)
         return
     if names:

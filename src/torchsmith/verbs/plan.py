@@ -90,6 +90,7 @@ class PlanRequest(Request):
             stopped=stopped_run(home),
             unusable=plan.workspace.matrix.unusable,
             split_torch=plan.split_torch,
+            renamed=plan.renamed,
         )
 
 
@@ -119,6 +120,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     stopped: StoppedRun | None = None  # what apply finishes first
     unusable: int = 0  # builds that no machine can use
     split_torch: Mapping[str, Sequence[str]] = {}  # torch recipes not generated, and generated companions
+    renamed: Mapping[str, tuple[str, str]] = {}  # recipes taken over, each with its old and new pname
 
     @property
     def pending(self) -> list[Change]:
@@ -183,7 +185,7 @@ def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
     if taken:
         does = {"change": "replaces", "delete": "deletes"}
         counts = " and ".join(f"{verb} {taken[kind]}" for kind, verb in does.items() if taken[kind])
-        why = f"{counts} of the files that torchsmith does not manage"
+        why = f"{counts} of the skipped files"
         words = replace(request, adopt=("all",)).words
         next_step("apply", *words, workspace=request.workspace, why=why)
 
@@ -267,6 +269,9 @@ def _print_notes(report: ChangeReport, line: Printer) -> None:
         line(f"not committed yet: {some_of(report.uncommitted)}; apply --commit commits them")
     if report.unusable:
         line(f"no machine can use {counted(report.unusable, 'build')}; torchsmith list says why", "yellow")
+    if report.renamed:
+        names = [f"{old} becomes {new}" for old, new in report.renamed.values()]
+        line(f"pname changes, and with it the name in the store: {some_of(names)}", "yellow")
     if report.split_torch and (report.pending or not report.written):
         _print_split_torch(report, line)
 

@@ -71,7 +71,7 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
     """Configure builds as they are, compile a sample of each, and record what the whole would take."""
     if not request.recipes:
         raise Incomplete("name what to rehearse", hint="names, or selectors such as sm120 pytorch")
-    spec = replace(request.spec, rehearse=True)
+    spec = replace(request.spec, rehearse=True, command=request.again("rehearse"))
     with (
         workspace_record(request.workspace, read_only=request.dry_run) as (opened, record),
         closing(prepare_build(spec, opened, record, reporter)) as ready,

@@ -25,7 +25,7 @@ from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
 CHOSEN = "{gpu}"  # in a text: the product that is chosen
-EXAMPLE, EXAMPLE_CPU = "RTX 4090", "zen4"  # what is chosen at first, if the matrix has it
+EXAMPLE = "RTX 4090"  # what is chosen at first, if the matrix has it
 # How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
 IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
 WITHOUT_ONE = (
@@ -99,7 +99,7 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
         pythons.update(wheel.pythons)
     return Offer(
         products=(
-            PageProduct(NO_GPU, "", ("no GPU, or one that is not listed",), NO_GPU, linux),
+            PageProduct(NO_GPU, "", ("no GPU (for one that is not listed: torchsmith pick)",), NO_GPU, linux),
             *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, steps, catalog)),
             *(
                 PageProduct(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
@@ -240,7 +240,6 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         "wheels": made.wheels.all,
         "words": made.texts.all,
         "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if made.own else [],
-        "example": EXAMPLE_CPU,
     }
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 
-from torchsmith.catalog import Catalog, CudaVersion, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, Gpu, PythonVersion, Sm, builtin_catalog
 from torchsmith.catalog.axes import BadValue, Platform
+from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.core.files import read_text
 from torchsmith.core.text import anchored
 from torchsmith.core.toml import read_table
@@ -172,10 +173,16 @@ _PARSED = (CudaChoice, CudaVersion, PythonVersion, Sm)
 
 def decode(kind: type, value: object) -> object:
     """msgspec's way to our own value types. Raises BadValue."""
-    if kind in _PARSED and isinstance(value, str):
+    if kind not in _PARSED or not isinstance(value, str):
+        raise BadValue(f"expected text in quotes, got {value!r}")
+    try:
         parsed: object = kind.parse(value)
-        return parsed
-    raise BadValue(f"expected text, got {value!r}")
+    except BadValue:
+        gpu = gpu_by_name(value, builtin_catalog()) if kind is Sm else None
+        if isinstance(gpu, Gpu):
+            raise BadValue(f"{value!r} is not a GPU architecture: use {gpu.sm}") from None
+        raise
+    return parsed
 
 
 def schema(catalog: Catalog) -> dict[str, Any]:

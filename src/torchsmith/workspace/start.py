@@ -17,6 +17,7 @@ import msgspec
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.gpu_names import gpu_by_name, unknown_gpu
+from torchsmith.catalog.names import find_cpu_by_name
 from torchsmith.core.files import check_own, write_atomic
 from torchsmith.core.problem import (
     CannotBuild,
@@ -138,19 +139,20 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
 
 
 def _for_gpus(names: Sequence[str]) -> list[Cell]:
-    """Every cell that has code for these GPUs, which are named by product or architecture."""
+    """Every cell that has code for these GPUs, which are named by product or architecture, or as a Mac."""
     every = open_workspace(DEFAULT, "every")
     catalog = every.catalog
     cells: list[Cell] = []
     for name in names:
-        product = gpu_by_name(name, catalog)
-        if product is None:
+        product, cpu = gpu_by_name(name, catalog), find_cpu_by_name(name, catalog)
+        if product is None and not (cpu and cpu.mac):
             raise unknown_gpu(name, catalog)
-        if why := why_unbuilt(product, catalog):
+        if product and (why := why_unbuilt(product, catalog)):
             raise CannotBuild(f"{name} ({product.name}) has no builds: {why}")
-        found = [cell for cell in every.matrix.cells if cell.variant.arch == product.name]
+        arch = product.name if product else "mps"
+        found = [cell for cell in every.matrix.cells if cell.variant.arch == arch]
         if not found:
-            raise CannotBuild(f"{name} ({product.name}) has no builds")
+            raise CannotBuild(f"{name} ({arch}) has no builds")
         cells += found
     return list(dict.fromkeys(cells))
 

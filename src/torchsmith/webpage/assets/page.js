@@ -329,7 +329,6 @@
       makers.set(maker, [...(makers.get(maker) || []), make("option", { value }, label)]);
     }
     put("cpu", [...makers].flatMap(([maker, options]) => (maker ? [make("optgroup", { label: maker }, ...options)] : options)));
-    if (machine().systems[system].includes(mine.example)) box("cpu").value = mine.example;
   };
   const offerMachines = () => {
     put("system", Object.keys(machine().systems).map((system) => make("option", { value: system }, system)));
