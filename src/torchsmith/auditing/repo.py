@@ -18,6 +18,7 @@ class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
     line: str
     pin: str
     uses: frozenset[str]  # files that its paths lead to
+    lacks_import: bool = False  # TS006 says which; its release may be in there
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Repo:
     releases: tuple[str, ...] = ("",)  # lines of the catalog, the newest first
 
 
-def facts_of(subject: Subject) -> RecipeFacts:
+def facts_of(subject: Subject, *, lacks_import: bool) -> RecipeFacts:
     """The facts of one recipe."""
     pins = [pin.rev.value for pin in subject.body.pins if pin.rev]
     uses = frozenset(
@@ -40,4 +41,4 @@ def facts_of(subject: Subject) -> RecipeFacts:
         for path in recipe.paths
         if (recipe.path.parent / path.value).is_file()
     )
-    return RecipeFacts(subject.release, pins[0] if pins else "", uses)
+    return RecipeFacts(subject.release, pins[0] if pins else "", uses, lacks_import)

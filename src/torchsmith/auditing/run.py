@@ -13,6 +13,7 @@ from torchsmith.auditing.context import CheckTask, Context, FileFindings
 from torchsmith.auditing.finding import Finding, Severity, SortKey, Sure
 from torchsmith.auditing.repo import RecipeFacts, Repo, facts_of
 from torchsmith.auditing.rule import MAX_CHARACTERS, all_rules
+from torchsmith.auditing.rules.reading import lacks_import
 from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.files import read_text, text_or_none
@@ -250,7 +251,7 @@ def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
 def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[Finding] = ()) -> FileFindings:
     """The findings of the rules over recipes, after those that are `known`."""
     subject = context.subject(label, recipe)
-    facts = facts_of(subject)
+    facts = facts_of(subject, lacks_import=lacks_import(subject))
     findings = [*known, *context.of_recipe(subject)]
     counted, silenced = context.counted(findings, subject)
     return FileFindings(counted, facts, silenced, lasting=_exact(recipe))

@@ -172,13 +172,14 @@ def dependencies_use_cuda(subject: Subject, variant: Variant) -> Iterator[Defect
 def release_is_known(repo: Repo) -> Iterator[Defect]:
     """The torch release of a recipe is known from torchsmith.toml, its name, its text, or a pin in the
     catalog. Otherwise rules and fixes that depend on it do not run. The comment `# torchsmith: line 2.9`
-    in a recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it."""
+    in a recipe, `line` in `[audit]` of torchsmith.toml, or `--line 2.9` states it. A recipe that imports a
+    missing file is left to TS006, as its release may be in there."""
     named = {
         file: facts
         for file, (recipe, facts) in repo.recipes.items()
         if recipe.variant and not recipe.variant.flavor
     }
-    silent = [file for file, facts in named.items() if not facts.line]
+    silent = [file for file, facts in named.items() if not (facts.line or facts.lacks_import)]
     if not silent:
         return
     pins = sorted({named[file].pin[:7] for file in silent} - {""})
