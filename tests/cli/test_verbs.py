@@ -142,6 +142,8 @@ def test_what_is_near_a_cell_is_for_its_own_gpu_where_an_older_torch_has_it(call
     report = json.loads(call("show", "pytorch-python313-cuda13_0-sm61-avx512", "--json").out)
     assert report["nearest"]
     assert all("-sm61-" in name for name in report["nearest"])
+    exact = call("show", "pytorch-python313-cuda12_6-sm61-avx512").out
+    assert exact.split("of use:")[1].split()[0] == "pytorch28-python313-cuda12_6-sm61-avx512"
 
 
 def test_showing_a_gpu_says_which_cuda_has_builds_and_what_to_do_next(call: Call) -> None:

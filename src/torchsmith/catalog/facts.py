@@ -57,6 +57,8 @@ class RetiredGpu(Entry, frozen=True, kw_only=True):
     min_driver: DriverVersion | None = None  # the first that knew it, if a wheel of PyTorch still runs
     last_driver: DriverVersion | None = None
     tegra: bool = False
+    cpus: tuple[str, ...] = ()  # the only ones that they come with
+    glibc: str = ""  # of the last system for them
 
     @property
     def name(self) -> str:

@@ -230,5 +230,5 @@ def host_of_name(name: str, catalog: Catalog) -> str:
         for part, cpu in gpu.superchips.items():
             if holds(words, name_words(part)):
                 return cpu
-    named = gpu_of_name(name, catalog)
+    named = gpu_of_name(name, catalog) or retired_of_name(name, catalog)
     return named.cpus[0] if named and len(named.cpus) == 1 else ""

@@ -245,7 +245,7 @@ def _gpu_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 
 def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
-    gpu = catalog.gpus.get(sm) if sm else None
+    gpu = catalog.gpus.get(sm) or catalog.retired.get(sm) if sm else None
     return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
 
 
@@ -345,6 +345,9 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         elif only and facts.system and facts.system.value in KINDS and facts.system.value != only:
             here = f"{facts.system.value} ({facts.system.source})"
             facts = facts.noting(CONFLICT, f"{gpu.label} exists only on {only}, and this machine is {here}")
+        retired = catalog.retired.get(gpu.sm.value) if gpu.sm else None
+        glibc = Fact(retired.glibc, f"{CATALOG}, by {gpu.label}") if retired and retired.glibc else None
+        facts = replace(facts, glibc=facts.glibc or glibc)
     return facts
 
 

@@ -260,7 +260,7 @@ def nearest_allowed(variant: Variant, catalog: Catalog, line: str | None = None)
     own = [other for other in nearest if other.arch == variant.arch]
     if not own and variant.arch and not variant.release:
         releases = [line.release for line in catalog.releases]
-        alike = [other for other in others if other.arch == variant.arch]
+        alike = [variant, *(other for other in others if other.arch == variant.arch)]
         own = usable((other.changed(release=release) for other in alike for release in releases), None)
     return (own or nearest)[:MOST_NEIGHBOURS]
 
