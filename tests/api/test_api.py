@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +143,14 @@ def test_every_request_checks_its_types() -> None:
         torchsmith.BuildRequest(jobs="2")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"MachineOptions\.gpu takes Sequence\[str\], not \[80\]"):
         torchsmith.MachineOptions(gpu=[80])  # type: ignore[list-item]
+
+
+def test_functions_that_may_be_called_without_a_request() -> None:
+    [line] = re.findall(r"^- (.*) may be called without a request", PAGE, re.MULTILINE)
+    alone = {
+        one.name
+        for one in functions()
+        if signature(getattr(torchsmith, one.name)).parameters["request"].default is None
+    }
+    assert set(re.findall(r"`(\w+)`", line)) == alone
+    assert torchsmith.doctor() == torchsmith.doctor(torchsmith.DoctorRequest())

@@ -67,8 +67,9 @@ class DoctorReport(msgspec.Struct, frozen=True):
         return working and all(builder.ok for builder in self.builders)
 
 
-def doctor(request: DoctorRequest) -> DoctorReport:
+def doctor(request: DoctorRequest | None = None) -> DoctorReport:
     """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed."""
+    request = request or DoctorRequest()
     opened = open_workspace(request.workspace)
     if not request.builders:
         return DoctorReport(checks=list(examine(opened)))

@@ -81,8 +81,9 @@ class LeftOutReport(msgspec.Struct, frozen=True):
     left_out: list[LeftOutRow]
 
 
-def list_cells(request: ListRequest) -> ListReport:
+def list_cells(request: ListRequest | None = None) -> ListReport:
     """The builds that selectors match. Raises a Problem for an unknown selector."""
+    request = request or ListRequest()
     opened = request.opened()
     matrix = opened.select(request.selectors)
     catalog, cells = opened.catalog, matrix.cells

@@ -54,8 +54,9 @@ class PackagesReport(msgspec.Struct, frozen=True):
     packages: list[PackageRow]
 
 
-def list_packages(request: PackagesRequest) -> PackagesReport:
+def list_packages(request: PackagesRequest | None = None) -> PackagesReport:
     """The packages that a workspace knows."""
+    request = request or PackagesRequest()
     opened = open_workspace(request.workspace)
     return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
 

@@ -57,8 +57,9 @@ class RunsReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: Sequence[str] = ()  # results of the run that are no longer in the store
 
 
-def runs(request: RunsRequest) -> RunsReport:
+def runs(request: RunsRequest | None = None) -> RunsReport:
     """The jobs of the last run, or the builds that have ended. Raises NotFound if none has the name."""
+    request = request or RunsRequest()
     name = request.name
     with workspace_record(request.workspace, read_only=True) as (_, record):
         last = None if request.history else next(iter(record.runs(1)), None)
