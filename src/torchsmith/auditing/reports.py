@@ -44,7 +44,7 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
     hint = f" ({finding.hint})" if finding.hint else ""
     # Without the line, so that the same finding is known again if it moves.
     identity = "\0".join((finding.rule, finding.where.file, finding.message, finding.source.strip()))
-    result: dict[str, Any] = {
+    return {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": finding.severity.value,
@@ -52,17 +52,6 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"torchsmith/v1": hashlib.sha256(identity.encode()).hexdigest()},
     }
-    if finding.fix:
-        edits = [
-            {
-                "deletedRegion": {"byteOffset": edit.start, "byteLength": edit.end - edit.start},
-                "insertedContent": {"text": edit.text},
-            }
-            for edit in finding.fix.edits
-        ]
-        change = {"artifactLocation": place["artifactLocation"], "replacements": edits}
-        result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": [change]}]
-    return result
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
