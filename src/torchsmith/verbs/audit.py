@@ -73,8 +73,7 @@ class AuditRequest(Request):
 def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
     """Check recipes; `fix` first applies the safe fixes. Raises NotKnown for an unknown rule."""
     choice = choose(request.select, request.ignore, request.line)
-    paths, selectors = split(request.paths)
-    places = paths or (workspace_folder(request.workspace),)
+    places, selectors = _places(request)
     report = audit_places(
         places,
         request.workspace,
@@ -105,6 +104,12 @@ def audit(request: AuditRequest, reporter: Reporter = SILENT) -> AuditReport:
         report = replace(report, accepted="fixable")
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, fixed=count, recovered=recovered)
+
+
+def _places(request: AuditRequest) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """What to check: folders and files, and words that select recipes there."""
+    paths, selectors = split(request.paths)
+    return paths or (workspace_folder(request.workspace),), selectors
 
 
 def _offered(finding: Finding, files: Collection[str], *, unsafe: bool) -> Finding:
@@ -203,7 +208,8 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
     if format == "json":
         print_json(shown)
     elif format in WRITERS:
-        sys.stdout.write(WRITERS[format](shown))
+        places, _ = _places(request)
+        sys.stdout.write(WRITERS[format](shown, reports.checkout_top(places)))
     else:
         if verbose:
             _print_places(shown)
