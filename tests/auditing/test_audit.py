@@ -291,6 +291,12 @@ def test_a_prefix_lists_its_rules(call: Call) -> None:
     assert len(json.loads(call("audit", "--explain", "TS70", "--json").out)["rules"]) == len(listed) > 1
 
 
+@pytest.mark.parametrize("format", ["sarif", "github"])
+def test_json_and_another_format_exclude_each_other(format: str, audited: Audit) -> None:
+    assert audited("--json", "--format", format).error == "conflict"
+    assert json.loads(audited("--json", "--format", "json").out)["recipes"] == 2
+
+
 @pytest.mark.parametrize("notes", [(), ("--notes",)])
 def test_every_format_has_the_same_findings(notes: tuple[str, ...], repo: Path, audited: Audit) -> None:
     table = [(one["rule"], one["severity"]) for one in json.loads(audited("--json", *notes).out)["findings"]]

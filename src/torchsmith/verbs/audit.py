@@ -33,6 +33,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
@@ -186,6 +187,8 @@ def run(
     silences a rule there. The exit code is 1 if there are errors; with [bold]--fix[/bold] and
     [bold]--diff[/bold], errors that have a safe fix do not count.
     """
+    if json and format in WRITERS:
+        raise Conflict(f"--json and --format {format} exclude each other", hint="give one of them")
     format = "json" if json else format
     if explain is not None:
         answer(explain_rules(explain), _print_rules, as_json=format == "json")
