@@ -217,7 +217,8 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) ->
     file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
     wrong = file.read_text()
     findings = json.loads(call("audit", tmp_path, "--json").out)["findings"]
-    assert {"TS010", "TS105"} <= {finding["rule"] for finding in findings}
+    places = {finding["rule"]: [*finding["where"]] for finding in findings}
+    assert (places["TS010"], places["TS105"]) == (["file"], ["file", "line", "column"])
     assert not any(finding["fix"] for finding in findings), "--fix would leave it alone"
     [pname] = [finding["hint"] for finding in findings if finding["rule"] == "TS105"]
     assert pname == "write pytorch210-python313-cpu-avx2"

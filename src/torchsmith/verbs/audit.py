@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -209,7 +209,7 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
     """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
     shown = report.printable.shown(notes=request.notes)
     if format == "json":
-        print_json(shown)
+        print_json(_for_programs(shown))
     elif format in WRITERS:
         places, _ = _places(request)
         sys.stdout.write(WRITERS[format](shown, reports.checkout_top(places)))
@@ -221,6 +221,14 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
                 _print_group(group)
         write(reports.summary(shown, hidden=len(report.findings) - len(shown.findings)))
         _print_next(shown, request)
+
+
+def _for_programs(report: AuditReport) -> dict[str, Any]:
+    """The report as a document, in which the place of a finding has only what is known of it."""
+    document = {"format": report.FORMAT, **msgspec.to_builtins(report)}
+    for finding in document["findings"]:
+        finding["where"] = {name: value for name, value in finding["where"].items() if value}
+    return document
 
 
 def _print_next(report: AuditReport, request: AuditRequest) -> None:
