@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from bench.measure import Row, in_turn
@@ -40,7 +41,9 @@ def rows() -> Iterator[Row]:
         apply(ApplyRequest(workspace=root, git=False))
         files = recipes_in(root)
         requests = [EvaluationRequest(one.name, one.path, one.system) for one in files]
-        nix = find_nix(store=f"local?root={folder}/store") if tree == MINI else find_nix()
+        nix = find_nix()
+        if tree == MINI:
+            nix = replace(nix, store=f"local?root={folder}/store")
         yield _reading(nix, [one.path for one in files])
         yield _evaluating(nix, requests, tree)
         yield _again(nix, requests, tree, Path(folder))

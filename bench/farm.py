@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from bench.measure import Row, Timing
@@ -28,7 +29,7 @@ def rows() -> Iterator[Row]:
         root.mkdir()
         (root / "torchsmith.toml").write_text('format = 1\nprofile = "seed"\n')
         apply(ApplyRequest(workspace=root, git=False))
-        nix = find_nix(store=f"local?root={folder}/store")
+        nix = replace(find_nix(), store=f"local?root={folder}/store")
         graph = evaluate_recipes(nix, recipes_in(root), EvaluationOptions(trees={"default": MINI})).graph
     for farm in simulate_farms(tasks_of(simulated_jobs(graph, catalog), catalog, []), (1, 4, 16)):
         ours, nixs, bound = (Timing((hours * 3600,)) for hours in (farm.ours, farm.nix, farm.bound))

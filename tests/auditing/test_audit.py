@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,8 @@ CANONICAL = "pytorch-python313-cuda13_0-sm120-avx512.nix"
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Path:
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     folder = tmp_path / "build-pytorch/.flox/pkgs"
     folder.mkdir(parents=True)
     for name in (BROKEN, CANONICAL):
@@ -95,9 +97,38 @@ def test_github_gets_its_own_form(repo: Path, audited: Audit) -> None:
     )
 
 
+def paths_for_github(call: Call, *words: str | Path, cwd: Path) -> tuple[set[str], set[tuple[str, str]]]:
+    """The paths of annotations, and those of SARIF with their base."""
+    commands = call("audit", *words, "--format", "github", cwd=cwd).out
+    (run,) = json.loads(call("audit", *words, "--format", "sarif", cwd=cwd).out)["runs"]
+    places = [one["locations"][0]["physicalLocation"]["artifactLocation"] for one in run["results"]]
+    bases = run["originalUriBaseIds"]
+    uris = {(place["uri"], bases[place["uriBaseId"]]["uri"] if len(place) > 1 else "") for place in places}
+    return set(re.findall(r"file=([^,]*),", commands)), uris
+
+
+def test_github_gets_paths_from_the_top_of_the_checkout(
+    tmp_path: Path, repo: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top, workspace = tmp_path / "a checkout", tmp_path / "a checkout/builds"
+    workspace.mkdir(parents=True)
+    shutil.move(repo, workspace)
+    path = f"builds/build-pytorch/.flox/pkgs/{BROKEN}"
+    inside = {path}, {(path, f"{top.as_uri()}/")}
+    outside = {str(top / path)}, {((top / path).as_uri(), "")}
+    for folder in (top, workspace / "build-pytorch"):
+        subprocess.run(["git", "init", "--quiet", folder], check=True)
+    assert paths_for_github(call, cwd=workspace) == inside
+    assert paths_for_github(call, workspace, cwd=tmp_path) == inside
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(top))
+    assert paths_for_github(call, "build-pytorch", cwd=workspace) == inside
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "elsewhere"))
+    assert paths_for_github(call, cwd=workspace) == outside
+
+
 def test_github_commands_escape_what_would_end_them() -> None:
     finding = Finding("TS001", "a, b: c", Severity.ERROR, Where("x,y.nix", 3, 1), "50%\nlost")
-    (line,) = reports.as_github(AuditReport((finding,), 1, 1)).splitlines()
+    (line,) = reports.as_github(AuditReport((finding,), 1, 1), Path.cwd()).splitlines()
     assert line == "::error file=x%2Cy.nix,line=3,col=1,title=TS001 a%2C b%3A c::50%25%0Alost"
 
 
@@ -186,7 +217,8 @@ def test_generated_files_are_mended_by_generating(tmp_path: Path, call: Call) ->
     file.write_text(file.read_text().replace('pname = "pytorch210-', 'pname = "pytorch-'))
     wrong = file.read_text()
     findings = json.loads(call("audit", tmp_path, "--json").out)["findings"]
-    assert {"TS010", "TS105"} <= {finding["rule"] for finding in findings}
+    places = {finding["rule"]: [*finding["where"]] for finding in findings}
+    assert (places["TS010"], places["TS105"]) == (["file"], ["file", "line", "column"])
     assert not any(finding["fix"] for finding in findings), "--fix would leave it alone"
     [pname] = [finding["hint"] for finding in findings if finding["rule"] == "TS105"]
     assert pname == "write pytorch210-python313-cpu-avx2"
@@ -258,6 +290,12 @@ def test_a_prefix_lists_its_rules(call: Call) -> None:
     listed = call("audit", "--explain", "ts70").out.splitlines()[1:]
     assert [line.split()[0] for line in listed] == [one.id for one in all_rules() if one.id[:4] == "TS70"]
     assert len(json.loads(call("audit", "--explain", "TS70", "--json").out)["rules"]) == len(listed) > 1
+
+
+@pytest.mark.parametrize("format", ["sarif", "github"])
+def test_json_and_another_format_exclude_each_other(format: str, audited: Audit) -> None:
+    assert audited("--json", "--format", format).error == "conflict"
+    assert json.loads(audited("--json", "--format", "json").out)["recipes"] == 2
 
 
 @pytest.mark.parametrize("notes", [(), ("--notes",)])

@@ -170,7 +170,10 @@ def test_a_planted_mistake_is_named_and_nothing_else(
     assert spoken(checkout) == {(rule, name)}
 
 
-def test_a_hook_that_is_handed_files_passes_and_sarif_has_the_line(checkout: Path) -> None:
+def test_a_hook_that_is_handed_files_passes_and_sarif_has_the_line(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
     (checkout / "hello.nix").write_text("{ hello }: hello")
     hook = [PROGRAM, "audit", *FILES, "hello.nix"]
     assert run(hook, cwd=checkout).ok

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
+from torchsmith.recipe.read.closed import Open
 
 MINI = Path(__file__).parent.parent / "nixpkgs-mini"
 PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz"
@@ -19,7 +21,8 @@ PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335
 def nix(tmp_path_factory: pytest.TempPathFactory) -> Nix:
     """The installed Nix with an empty store that has the usual paths."""
     home = tmp_path_factory.mktemp("home")
-    return find_nix(store=f"local?root={tmp_path_factory.mktemp('store')}", env={"HOME": str(home)})
+    store = f"local?root={tmp_path_factory.mktemp('store')}"
+    return replace(find_nix(), store=store, env={"HOME": str(home)})
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +33,7 @@ def building_nix(tmp_path_factory: pytest.TempPathFactory) -> Nix:
     env = {name: str(root / folder) for name, folder in names.items()} | {"HOME": str(root)}
     (root / "conf").mkdir()
     (root / "conf/nix.conf").write_text("sandbox = false\nbuild-users-group =\nsubstitute = false\n")
-    return find_nix(env=env)
+    return replace(find_nix(), store="", env=env)
 
 
 Write = Callable[..., list[EvaluationRequest]]
@@ -55,6 +58,18 @@ def write(tmp_path: Path) -> Write:
 
 
 Ask = Callable[..., dict[str, EvalResult]]
+
+
+def apart(requests: Sequence[EvaluationRequest], nix: Nix, tree: Path = MINI) -> list[EvalResult]:
+    """Each recipe evaluated unchanged, in a process of its own."""
+
+    def unchanged(*_: object, **__: object) -> str:
+        raise Open("left as it is")
+
+    options = EvaluationOptions(trees={"default": tree})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torchsmith.nix.prepare._Work.prepared", unchanged)
+        return [result for request in requests for result in evaluate([request], nix, options)]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.nix.conftest import MINI, PIN, Ask, Write, torch_recipe
+from tests.nix.conftest import MINI, PIN, Ask, Write, apart, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
 from torchsmith.core.problem import Exit, Failed, Problem
@@ -76,7 +76,7 @@ def test_shared_evaluation_gives_the_derivations_of_separate_evaluation(
     requests = requests_in(make(CELLS))
     trees = {"default": MINI}
     shared = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees)))
-    separate = drvs(evaluate(requests, nix, EvaluationOptions(trees=trees, alone=True)))
+    separate = drvs(apart(requests, nix))
     assert len(shared) == 28
     assert shared == separate
     assert all(drv and drv.endswith(".drv") for drv in shared.values())
@@ -93,10 +93,9 @@ def test_a_new_store_is_laid_out_before_processes_use_it_side_by_side(
         return run_batch(*words)
 
     monkeypatch.setattr("torchsmith.nix.evaluate.run_batch", watched)
-    requests = write(one=torch_recipe(), two=torch_recipe())
-    results = evaluate(
-        requests, new, EvaluationOptions(trees={"default": MINI}, limits=WorkerLimits(workers=2), alone=True)
-    )
+    requests = write(one=torch_recipe(), two=torch_recipe(more="config = { };"))
+    options = EvaluationOptions(trees={"default": MINI}, limits=WorkerLimits(workers=2))
+    results = evaluate(requests, new, options)
     assert all(result.ok for result in results)
     assert before == [True, True]
 
@@ -146,7 +145,7 @@ IMPORTS = [
 ]
 
 
-def test_taking_an_import_out_changes_no_value(tmp_path: Path, write: Write, ask: Ask) -> None:
+def test_taking_an_import_out_changes_no_value(tmp_path: Path, write: Write, ask: Ask, nix: Nix) -> None:
     for name, content in TINY.items():
         (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tree" / name).write_text(content)
@@ -155,10 +154,10 @@ def test_taking_an_import_out_changes_no_value(tmp_path: Path, write: Write, ask
     inner = '{ lib ? 0, v ? "none" }: (import <nixpkgs> { builder = "${v}${toString lib}"; }).d'
     (recipes[0].path.parent / "inner.nix").write_text(inner)
     trees = {"default": tmp_path / "tree"}
-    together, apart = ask([*recipes, *twins], trees=trees), ask(recipes, trees=trees, alone=True)
+    together, alone = ask([*recipes, *twins], trees=trees), apart(recipes, nix, tmp_path / "tree")
     for one, two, text in zip(recipes, twins, IMPORTS, strict=True):
         assert together[one.name].ok, (text, together[one.name].cause)
-        assert drvs(together)[one.name] == drvs(together)[two.name] == drvs(apart)[one.name], text
+        assert drvs(together)[one.name] == drvs(together)[two.name] == drvs(alone)[one.name], text
 
 
 BAD = {
@@ -498,14 +497,14 @@ def test_arguments_come_from_a_package_set_as_flox_gives_them(write: Write, ask:
     assert result.evaluated.system == "aarch64-linux"
 
 
-def test_a_file_imported_by_a_computed_path_sees_the_tree_too(write: Write, ask: Ask) -> None:
+def test_a_file_imported_by_a_computed_path_sees_the_tree_too(write: Write, ask: Ask, nix: Nix) -> None:
     write(inner="{ }: " + torch_recipe())
     recipes = write(
         one='let here = ./.; in import (here + "/inner.nix") { }',
         two='builtins.import (./. + "/inner.nix") { }',
     )
-    together, apart = ask(recipes), ask(recipes, alone=True)
-    assert drvs(together) == drvs(apart)
+    together = ask(recipes)
+    assert drvs(together) == drvs(apart(recipes, nix))
     assert all(result.ok for result in together.values()), drvs(together)
 
 

@@ -176,15 +176,15 @@ def test_an_event_names_the_place_in_both_spellings() -> None:
 
 
 @pytest.mark.needs("nix")
-def test_nix_prints_a_file_so_that_it_can_be_read(nix: Nix, tmp_path: Path) -> None:
+def test_nix_prints_a_file_so_that_it_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "x.nix"
     file.write_text('{ a, b, }: { pname = "x"; }')
-    told = canonical_text(file, nix)
+    told = canonical_text(file)
     assert told is not None
     assert [said.value for said in read_text_as_recipe(told.encode(), file).strings("pname")] == ["x"]
     file.write_text("{ a = ")
     with pytest.raises(Problem) as caught:
-        canonical_text(file, nix)
+        canonical_text(file)
     assert caught.value.where is not None
     assert caught.value.where.line == 1
 
@@ -206,7 +206,7 @@ def test_a_daemon_that_this_user_may_not_see_is_not_used(
         with contextlib.suppress(BaseException):
             if os.getuid() == 0:
                 os.setuid(65534)  # root sees everything
-            code = int(_usable_store({}) != "local?root=/cache/store")
+            code = int(_usable_store() != "local?root=/cache/store")
         os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     folder.chmod(0o700)

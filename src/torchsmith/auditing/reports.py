@@ -1,24 +1,44 @@
-"""Reports: pure functions from findings to text that programs and pages take."""
+"""Reports: findings as text that programs and pages take."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import torchsmith
 from torchsmith.auditing.finding import Finding, Severity
 from torchsmith.auditing.rule import all_rules
 from torchsmith.auditing.run import AuditReport
-from torchsmith.core.text import counted, grouped
+from torchsmith.core.text import counted, grouped, printable
+from torchsmith.workspace import git
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+SOURCE_ROOT = "%SRCROOT%"  # what code scanning calls the top of the checkout
 GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
-def as_sarif(report: AuditReport) -> str:
-    """SARIF 2.1.0, as code scanning takes it."""
+def checkout_top(places: Sequence[Path]) -> Path:
+    """The folder from which GitHub names files: its workspace, else the top of the git repository that holds
+    all places, else the working directory."""
+    common = os.path.commonpath([place.resolve() for place in places])
+    top = os.environ.get("GITHUB_WORKSPACE") or git.top(Path(common))
+    return Path(top or Path.cwd()).resolve()
+
+
+def _from_top(file: str, top: Path) -> Path:
+    """The path of a file from the top; the absolute path of a file elsewhere."""
+    folder, name = os.path.split(os.path.abspath(file))
+    path = Path(os.path.realpath(folder), name)  # git has nothing below a link
+    return path.relative_to(top) if path.is_relative_to(top) else path
+
+
+def as_sarif(report: AuditReport, top: Path) -> str:
+    """SARIF 2.1.0, as code scanning takes it, with paths from `top`."""
     rules: list[dict[str, Any]] = [
         {
             "id": rule.id,
@@ -31,20 +51,28 @@ def as_sarif(report: AuditReport) -> str:
         for rule in all_rules()
     ]
     order = {rule["id"]: index for index, rule in enumerate(rules)}
-    results = [_sarif_result(finding, order[finding.rule]) for finding in report.findings]
+    results = [_sarif_result(finding, order[finding.rule], top) for finding in report.findings]
     tool = {"driver": {"name": "torchsmith", "version": torchsmith.__version__, "rules": rules}}
-    run = {"tool": tool, "results": results, "columnKind": "unicodeCodePoints"}
+    roots = {SOURCE_ROOT: {"uri": f"{top.as_uri()}/"}}
+    run = {
+        "tool": tool,
+        "originalUriBaseIds": roots,
+        "results": results,
+        "columnKind": "unicodeCodePoints",
+    }
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": finding.where.file}}
+def _sarif_result(finding: Finding, index: int, top: Path) -> dict[str, Any]:
+    path = _from_top(finding.where.file, top)
+    inside = {"uri": quote(os.fsencode(path)), "uriBaseId": SOURCE_ROOT}
+    place: dict[str, Any] = {"artifactLocation": {"uri": path.as_uri()} if path.is_absolute() else inside}
     if finding.where.line:
         place["region"] = {"startLine": finding.where.line, "startColumn": max(finding.where.column, 1)}
     hint = f" ({finding.hint})" if finding.hint else ""
     # Without the line, so that the same finding is known again if it moves.
-    identity = "\0".join((finding.rule, finding.where.file, finding.message, finding.source.strip()))
-    result: dict[str, Any] = {
+    identity = "\0".join((finding.rule, str(path), finding.message, finding.source.strip()))
+    return {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": finding.severity.value,
@@ -52,17 +80,6 @@ def _sarif_result(finding: Finding, index: int) -> dict[str, Any]:
         "locations": [{"physicalLocation": place}],
         "partialFingerprints": {"torchsmith/v1": hashlib.sha256(identity.encode()).hexdigest()},
     }
-    if finding.fix:
-        edits = [
-            {
-                "deletedRegion": {"byteOffset": edit.start, "byteLength": edit.end - edit.start},
-                "insertedContent": {"text": edit.text},
-            }
-            for edit in finding.fix.edits
-        ]
-        change = {"artifactLocation": place["artifactLocation"], "replacements": edits}
-        result["fixes"] = [{"description": {"text": finding.fix.title}, "artifactChanges": [change]}]
-    return result
 
 
 def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -73,11 +90,12 @@ def alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     return [groups[key] for key in sorted(groups, key=lambda key: (key[0], key[1], -len(groups[key])))]
 
 
-def as_github(report: AuditReport) -> str:
-    """Workflow commands, which GitHub shows beside the lines of a change."""
+def as_github(report: AuditReport, top: Path) -> str:
+    """Workflow commands, which GitHub shows beside the lines of a change, with paths from `top`."""
     lines = []
     for finding in report.findings:
-        place = f"file={_property(finding.where.file)}"
+        path = printable(str(_from_top(finding.where.file, top)))
+        place = f"file={_property(path)}"
         if finding.where.line:
             place += f",line={finding.where.line},col={max(finding.where.column, 1)}"
         hint = f" ({finding.hint})" if finding.hint else ""

@@ -100,7 +100,6 @@ class EvaluationOptions:
     addresses: Collection[str] = ()  # that may be downloaded besides nixpkgs at a revision, each whole
     limits: WorkerLimits | None = None
     cache: ResultCache | None = None
-    alone: bool = False  # share nothing: a process for each
     instantiate: bool = False  # also put the derivations into the store
     twin: bool = False  # evaluate recipes of any system for this machine's: their sources are the same
     phases: Mapping[str, str] = field(default_factory=dict)  # build phases by name, in place of their own
@@ -201,12 +200,10 @@ def _evaluate(
         session = Session(nix, limits, options.instantiate, system, keeper=keeper)
         for request in pending:
             phase = phases.get(request.name, "")
-            session.preparation.add(
-                request.name, request.path, system=request.system, alone=options.alone, build_phase=phase
-            )
+            session.preparation.add(request.name, request.path, system=request.system, build_phase=phase)
         jobs = {job.name: job for job in session.preparation.jobs}
         lost: set[str] = set()
-        with closing(_evaluate_jobs(session, known_trees, options.addresses, options.alone)) as evaluating:
+        with closing(_evaluate_jobs(session, known_trees, options.addresses)) as evaluating:
             for result in evaluating:
                 if result.lost and attempts > 1:
                     lost.add(result.name)
@@ -260,7 +257,7 @@ class _Memory:
 
 
 def _evaluate_jobs(
-    session: Session, trees: Mapping[str, str], addresses: Collection[str], alone: bool
+    session: Session, trees: Mapping[str, str], addresses: Collection[str]
 ) -> Generator[EvalResult, None, None]:
     """Fetch what recipes pin, plan which of them go together, and evaluate them; results as they come."""
     jobs = session.preparation.jobs
@@ -270,7 +267,7 @@ def _evaluate_jobs(
     downloads = fetch_all(session.nix, wanted, addresses)
     if session.keeper is not None:
         session.keeper.keep(download.path for download in downloads.values() if download.path)
-    batches = [[job] for job in jobs] if alone else plan_batches(jobs, session.limits.workers)
+    batches = plan_batches(jobs, session.limits.workers)
     with tempfile.TemporaryDirectory(prefix="torchsmith-eval-") as folder:
         place = Path(folder).resolve()
         own = {rev: str(without_git(Path(tree), place / f"tree-{rev}")) for rev, tree in trees.items()}

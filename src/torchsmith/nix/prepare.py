@@ -65,10 +65,8 @@ class Preparation:
     readable: Readable = field(default_factory=Readable)
     nested: dict[Path, Syntax] = field(default_factory=dict)  # files that recipes import
 
-    def add(
-        self, name: str, path: Path, *, system: str = "", alone: bool = False, build_phase: str = ""
-    ) -> None:
-        """Prepare a recipe; `alone` leaves it unchanged."""
+    def add(self, name: str, path: Path, *, system: str = "", build_phase: str = "") -> None:
+        """Prepare a recipe."""
         self.readable.add(path)
         work = _Work(self)
         text: str | None = None
@@ -86,10 +84,8 @@ class Preparation:
             text = work.prepared(syntax, path, 0, defaulted=defaulted)
         except Open:
             work.shares.clear()
-        if alone:
-            text, work.shares, work.files = None, [], {}
         shares, files = tuple(dict.fromkeys(work.shares)), dict(work.files)
-        group = f"packages {system}" if not (defaulted or alone) else ""
+        group = "" if defaulted else f"packages {system}"
         reads, tarballs = self.files_read(path, syntax), tuple(work.tarballs)
         prepared = replace(plain, text=text, shares=shares, files=files, reads=reads, tarballs=tarballs)
         self.jobs.append(replace(prepared, group=group))

@@ -95,7 +95,7 @@ class Nix:
         return done
 
 
-def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
+def find_nix() -> Nix:
     """The Nix on PATH. Raises MissingRequirement if it is missing or too old."""
     program = find("nix-instantiate")
     if program is None:
@@ -105,7 +105,7 @@ def find_nix(*, store: str = "", env: Mapping[str, str] | None = None) -> Nix:
     if version < OLDEST_VERSION:
         hint = f"{'.'.join(map(str, OLDEST_VERSION))} or newer is needed"
         raise MissingRequirement(f"Nix {'.'.join(map(str, version))} is too old", hint=hint)
-    return Nix(program, version, store or _usable_store(env or {}), env or {})
+    return Nix(program, version, _usable_store())
 
 
 def stored(path: str | os.PathLike[str]) -> Path:
@@ -143,10 +143,9 @@ def parse_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match.groups() if part is not None)
 
 
-def _usable_store(env: Mapping[str, str]) -> str:
+def _usable_store() -> str:
     """Nix' own store if this user may write to it, else one of ours with the same paths."""
-    environment = {**os.environ, **env}
-    if any(environment.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
+    if any(os.environ.get(name) for name in ("NIX_REMOTE", "NIX_STORE_DIR")):
         return ""
     # Debian shows the daemon's socket to a group alone; others cannot use it either.
     if os.access(STATE / "db", os.W_OK) or os.access(STATE / "daemon-socket/socket", os.W_OK):
@@ -183,11 +182,11 @@ def read_settings(text: str) -> dict[str, Any]:
     return {name: entry.get("value") for name, entry in settings.items() if isinstance(entry, dict)}
 
 
-def canonical_text(path: Path, nix: Nix | None = None) -> str | None:
+def canonical_text(path: Path) -> str | None:
     """A file as Nix prints it after parsing, for text that our grammar does not understand; None without Nix.
     The text means the same, but its positions are not the file's. Raises Invalid if Nix refuses it too."""
     try:
-        nix = nix or find_nix()
+        nix = find_nix()
     except Problem:
         return None
     done = nix.run(nix.command("nix-instantiate", "--parse", path), timeout=60)

@@ -9,9 +9,8 @@ from pathlib import Path
 from torchsmith.catalog import TORCH, Catalog, CudaPackage, CudaVersion, Gpu, Isa, Package, Pin
 from torchsmith.catalog.package import GpuList
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
-from torchsmith.core.nixtext import NixValue
 from torchsmith.core.problem import CannotBuild
-from torchsmith.matrix import Accelerator, Cell, Flavor, Variant
+from torchsmith.matrix import Accelerator, Cell, Flavor
 from torchsmith.matrix.cells import toolkit_title
 from torchsmith.recipe.template import Expression, Nested, TemplateValue
 
@@ -79,11 +78,22 @@ class CellFacts:
             "cpuNeeds": cpu_requirement(self.isa),
         }
         if self.gpu is not None:
-            data = gpu_data(self.gpu, self.variant, self.catalog, self.isa.platform)
-            values |= {placeholder: data[name] for placeholder, name in GPU_FACTS.items()}
-            values["smNumber"] = str(self.gpu.sm.number)
-            values["machines"] = machines_text(self.gpu, self.isa, self.catalog)
+            values |= self.gpu_values(self.gpu)
         return values
+
+    def gpu_values(self, gpu: Gpu) -> dict[str, TemplateValue]:
+        """What the catalog says of the GPU; `driver` is the oldest that knows it and the CUDA release."""
+        cuda = self.variant.cuda
+        drivers = [gpu.min_driver] + ([self.catalog.cuda[cuda].min_driver] if cuda else [])
+        return {
+            "SM": f"SM{gpu.sm.number}",
+            "smNumber": str(gpu.sm.number),
+            "capability": gpu.sm.capability,
+            "gpuTitle": f"NVIDIA {gpu.generation} (SM{gpu.sm.number})",
+            "gpuParts": self.catalog.title_on(gpu, self.isa.platform),
+            "driver": str(max(drivers)),
+            "machines": machines_text(gpu, self.isa, self.catalog),
+        }
 
     def common_values(self) -> dict[str, TemplateValue]:
         """What all cells of a package, line, Python and CUDA have in common."""
@@ -260,16 +270,6 @@ class CellFacts:
         return [name for name in self.build.fixes if self.catalog.fixes[name].serves(package)]
 
 
-# A GPU's facts: the placeholder of templates, and the key of `gpu_data`.
-GPU_FACTS = {
-    "SM": "name",
-    "capability": "capability",
-    "gpuTitle": "title",
-    "gpuParts": "parts",
-    "driver": "driver",
-}
-
-
 def cuda_package_values(
     package: CudaPackage, cuda: CudaVersion, pin: Pin, catalog: Catalog
 ) -> dict[str, TemplateValue]:
@@ -292,18 +292,6 @@ def _gpu_list_values(gpu_list: GpuList) -> dict[str, TemplateValue]:
     dotted = gpu_list.form == "9.0"
     target = Expression("gpuArchSM" if dotted else "gpuNumber")
     return {"gpuName": gpu_list.name, "gpuTarget": target, "gpuTail": "" if dotted else gpu_list.form[2:]}
-
-
-def gpu_data(gpu: Gpu, variant: Variant, catalog: Catalog, *systems: str) -> dict[str, NixValue]:
-    """A GPU of some systems as Nix data; `driver` is the oldest that knows the GPU and the CUDA release."""
-    drivers = [gpu.min_driver] + ([catalog.cuda[variant.cuda].min_driver] if variant.cuda else [])
-    return {
-        "name": f"SM{gpu.sm.number}",
-        "capability": gpu.sm.capability,
-        "title": f"NVIDIA {gpu.generation} (SM{gpu.sm.number})",
-        "parts": catalog.title_on(gpu, *systems),
-        "driver": str(max(drivers)),
-    }
 
 
 def cpu_requirement(isa: Isa) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import JsonOption, WorkspaceOption, complete_rules
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.core.problem import Conflict
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace.checkout import root_of, split, workspace_folder, workspace_of
 from torchsmith.workspace.journal import write_apart
@@ -74,8 +75,7 @@ def audit(request: AuditRequest | None = None, reporter: Reporter = SILENT) -> A
     """Check recipes; `fix` first applies the safe fixes. Raises NotKnown for an unknown rule."""
     request = request or AuditRequest()
     choice = choose(request.select, request.ignore, request.line)
-    paths, selectors = split(request.paths)
-    places = paths or (workspace_folder(request.workspace),)
+    places, selectors = _places(request)
     report = audit_places(
         places,
         request.workspace,
@@ -106,6 +106,12 @@ def audit(request: AuditRequest | None = None, reporter: Reporter = SILENT) -> A
         report = replace(report, accepted="fixable")
     diff = "".join(change.diff() for change in fixes)
     return replace(report, diff=diff, fixed=count, recovered=recovered)
+
+
+def _places(request: AuditRequest) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """What to check: folders and files, and words that select recipes there."""
+    paths, selectors = split(request.paths)
+    return paths or (workspace_folder(request.workspace),), selectors
 
 
 def _offered(finding: Finding, files: Collection[str], *, unsafe: bool) -> Finding:
@@ -182,6 +188,8 @@ def run(
     silences a rule there. The exit code is 1 if there are errors; with [bold]--fix[/bold] and
     [bold]--diff[/bold], errors that have a safe fix do not count.
     """
+    if json and format in WRITERS:
+        raise Conflict(f"--json and --format {format} exclude each other", hint="give one of them")
     format = "json" if json else format
     if explain is not None:
         answer(explain_rules(explain), _print_rules, as_json=format == "json")
@@ -202,9 +210,10 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
     """Print the findings in a format; as a table grouped by message, or with `verbose` by file."""
     shown = report.printable.shown(notes=request.notes)
     if format == "json":
-        print_json(shown)
+        print_json(_for_programs(shown))
     elif format in WRITERS:
-        sys.stdout.write(WRITERS[format](shown))
+        places, _ = _places(request)
+        sys.stdout.write(WRITERS[format](shown, reports.checkout_top(places)))
     else:
         if verbose:
             _print_places(shown)
@@ -213,6 +222,14 @@ def _print_report(report: AuditReport, request: AuditRequest, *, format: str, ve
                 _print_group(group)
         write(reports.summary(shown, hidden=len(report.findings) - len(shown.findings)))
         _print_next(shown, request)
+
+
+def _for_programs(report: AuditReport) -> dict[str, Any]:
+    """The report as a document, in which the place of a finding has only what is known of it."""
+    document = {"format": report.FORMAT, **msgspec.to_builtins(report)}
+    for finding in document["findings"]:
+        finding["where"] = {name: value for name, value in finding["where"].items() if value}
+    return document
 
 
 def _print_next(report: AuditReport, request: AuditRequest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.reading import lacks_import
@@ -98,26 +98,12 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
     sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
     sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
     arm = [flag for flag in extra if re.match(r"-march=armv\d", flag) and flag not in sets]
-    lacking, added = _march_parts(isa, extra) or (missing, extra)
-    parts = [f"lack {', '.join(lacking)}"] if lacking else []
-    parts += [f"have {', '.join(added)} beyond {isa.name}"] if added else []
+    parts = [f"lack {', '.join(missing)}"] if missing else []
+    parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
     at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
     hint = f"{isa.name} is {' '.join(isa.flags)}"
     severity = WARNING if arm else None  # the same instructions may have several names
     return Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
-
-
-def _march_parts(isa: Isa, stated: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """What one -march lacks and adds, against the nearest spelling of the instruction set that names the same
-    architecture; None if there is none."""
-    spellings = [flags[0].split("+") for flags in (isa.flags, *isa.other_flags) if len(flags) == 1]
-    parts = stated[0].split("+") if len(stated) == 1 else [""]
-    differences = [
-        ([part for part in flag if part not in parts], [part for part in parts if part not in flag])
-        for flag in spellings
-        if flag[0] == parts[0]
-    ]
-    return min(differences, key=lambda difference: len(difference[0]), default=None)
 
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))

@@ -87,7 +87,7 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
     for match in re.finditer(r"<nixpkgs[^>]*>", subject.code) if "<nixpkgs" in subject.code else ():
         at = subject.span(match)
         default = [
-            argument.name
+            argument.value
             for argument in subject.body.arguments
             if argument.span.start <= at.start < argument.span.end
         ]

@@ -36,15 +36,6 @@ def as_text(located: Located[Value] | None) -> Located[str] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument that the recipe takes."""
-
-    name: str
-    default: str | None  # its text; None if a caller must give it
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class RecipePin:
     """A tarball that the recipe takes its packages from."""
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from torchsmith.matrix.variant import package_name
 from torchsmith.recipe.read.located import (
-    Argument,
     Export,
     FetchedSource,
     FlagList,
@@ -82,13 +81,12 @@ class Recipe(RecipeTree):
     # ---- arguments and wrappers
 
     @cached_property
-    def arguments(self) -> tuple[Argument, ...]:
-        arguments = []
-        for formal in formal_nodes(self.syntax.root):
-            default = formal.child_by_field_name("default")
-            text = self.syntax.text(default) if default is not None else None
-            arguments.append(Argument(self.syntax.text(part(formal, "name")), text, self.syntax.span(formal)))
-        return tuple(arguments)
+    def arguments(self) -> tuple[Located[str], ...]:
+        """The names of the arguments that it takes, each at the place of its declaration."""
+        formals = formal_nodes(self.syntax.root)
+        return tuple(
+            Located(self.syntax.text(part(node, "name")), self.syntax.span(node)) for node in formals
+        )
 
     @cached_property
     def wrapper(self) -> Wrapper | None:

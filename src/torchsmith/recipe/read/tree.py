@@ -25,28 +25,6 @@ class Binding:
     expression: Node
 
 
-class Fields(Mapping[str, Located[Value]]):
-    """The values of a set by name, each read when it is first asked for: few rules want the long phases."""
-
-    def __init__(self, tree: RecipeTree, statements: Mapping[str, Node]) -> None:
-        self._tree, self._statements = tree, statements
-        self._known: dict[str, Located[Value]] = {}
-
-    def __getitem__(self, name: str) -> Located[Value]:
-        if name not in self._known:
-            self._known[name] = self._tree.located_in(self._statements[name], name)
-        return self._known[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._statements
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._statements)
-
-    def __len__(self) -> int:
-        return len(self._statements)
-
-
 @dataclass(frozen=True)
 class RecipeTree:
     """The text of a recipe as a tree; `passed` are the values that a wrapper gives to its arguments."""
@@ -113,7 +91,7 @@ class RecipeTree:
         values = (as_text(self.located(binding.expression)) for binding in bindings)
         return tuple(sorted(filter(None, values), key=lambda value: value.span))
 
-    def fields(self, node: Node) -> Fields:
+    def fields(self, node: Node) -> dict[str, Located[Value]]:
         """The statements of a set, by name."""
         statements_by_name: dict[str, Node] = {}
         for statement in statements(node):
@@ -124,7 +102,7 @@ class RecipeTree:
             else:
                 named = filter(None, names_of(self.syntax, statement))
                 statements_by_name |= dict.fromkeys(named, statement)
-        return Fields(self, statements_by_name)
+        return {name: self.located_in(node, name) for name, node in statements_by_name.items()}
 
     def located_in(self, statement: Node, name: str) -> Located[Value]:
         """What a statement of a set gives a name; an inherited name is looked up."""
