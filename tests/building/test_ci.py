@@ -20,6 +20,7 @@ from tests.building.conftest import MINI, Place
 from tests.cli.conftest import Call
 from torchsmith.core.process import run
 from torchsmith.core.state import state_folder
+from torchsmith.verbs.ci import COMMANDS
 
 ADDRESS = "git+https://example.org/torchsmith@0123456789abcdef"
 CI = f'[ci]\ntorchsmith = "{ADDRESS}"\n'
@@ -67,6 +68,13 @@ def test_the_github_workflow_trusts_nobody_more_than_it_must(workflow: Any) -> N
         assert not [script for script in scripts(job) if "${{" in script], "nothing is pasted into a shell"
         assert f"pip install '{ADDRESS}'" in scripts(job)
     assert workflow["jobs"]["build"]["needs"] == "audit"
+
+
+def test_the_example_of_ci_github_makes_the_folder_that_it_writes_to(workspace: Path) -> None:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = run(["bash", "-e", "-c", COMMANDS["github"][1]], cwd=workspace, env=env, timeout=60)
+    assert done.ok, done.stderr
+    assert yaml.safe_load((workspace / ".github/workflows/torchsmith.yml").read_text())["jobs"]
 
 
 @pytest.mark.parametrize("words", [("github",), ("hydra",)])

@@ -272,10 +272,11 @@ def print_problem_json(problem: Problem) -> None:
     """Print a problem as JSON, unless a document was printed already."""
     if ANSWERED.get():
         return
+    from torchsmith.cli.error_report import ErrorFields, ErrorReport
+
     where = str(problem.where) if problem.where else None
-    fields = {"message": problem.message, "hint": problem.hint, "where": where}
-    error = {"code": problem.code(), **fields, "exit": int(problem.exit)}
-    print_json({"error": error}, line=JSON_LINES.get())
+    error = ErrorFields(problem.code(), problem.message, problem.hint, where, int(problem.exit))
+    print_json(ErrorReport(error), line=JSON_LINES.get())
 
 
 def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = ()) -> str:

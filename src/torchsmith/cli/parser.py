@@ -81,12 +81,12 @@ class Parameter:
         return ", ".join(parts)
 
 
-Commands = Mapping[str, tuple[Callable[..., None], str]]  # a function and an example that runs, by name
+Commands = Mapping[str, tuple[Callable[..., None], str]]  # a function and an example, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A verb: the words that call it, its function, and an example that runs."""
+    """A verb: the words that call it, its function, and an example."""
 
     words: tuple[str, ...]
     run: Callable[..., None]

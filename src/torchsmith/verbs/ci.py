@@ -97,6 +97,9 @@ def hydra(*, request: CiRequest) -> None:
 
 
 COMMANDS = {
-    "github": (github, "torchsmith ci github > .github/workflows/torchsmith.yml"),
+    "github": (
+        github,
+        "mkdir -p .github/workflows && torchsmith ci github > .github/workflows/torchsmith.yml",
+    ),
     "hydra": (hydra, EXAMPLE),
 }
