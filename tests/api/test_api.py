@@ -67,7 +67,7 @@ def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> Non
 def test_the_examples_have_the_annotated_types(tmp_path: Path) -> None:
     file = tmp_path / "examples.py"
     file.write_text("\n".join(re.findall(r"^```python(?: program)?\n(.*?)^```", PAGE, re.M | re.S)))
-    argv = [sys.executable, "-m", "mypy", "--config-file=", "--no-incremental", file]
+    argv = [sys.executable, "-m", "mypy", "--config-file=", "--no-incremental", str(file)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -19,6 +19,7 @@ ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has pri
 JSON_LINES = ContextVar("JSON_LINES", default=False)  # whether this command prints a line for each event
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 PAINTED = re.compile(rf"(\x1b\[(?:{'|'.join(CODES.values())}|0|;)+m)")
+ASCII = str.maketrans("●▲·✓✗–│━±µ", "*!.+x-|=~u") | str.maketrans({"…": "..."})
 DEFAULT_WIDTH = 80
 COLUMN_GAP = 2  # between columns
 MIN_COLUMN = 12  # columns of one that is broken into lines
@@ -60,7 +61,7 @@ def _put(line: str, stream: TextIO) -> None:
         stream.write(line + "\n")
     except UnicodeEncodeError:
         known = stream.encoding or "ascii"
-        stream.write(line.encode(known, "replace").decode(known) + "\n")
+        stream.write(line.translate(ASCII).encode(known, "replace").decode(known) + "\n")
 
 
 def write_stderr(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
