@@ -58,10 +58,22 @@ def _put(line: str, stream: TextIO) -> None:
     parts = PAINTED.split(line) if _colours(stream) else [line]
     line = "".join(part if at % 2 else printable(part, "\t") for at, part in enumerate(parts))
     try:
-        stream.write(line + "\n")
+        write_out(line + "\n", stream)
     except UnicodeEncodeError:
         known = stream.encoding or "ascii"
-        stream.write(line.translate(ASCII).encode(known, "replace").decode(known) + "\n")
+        write_out(line.translate(ASCII).encode(known, "replace").decode(known) + "\n", stream)
+
+
+def write_out(text: str, stream: TextIO | None = None, *, flush: bool = False) -> None:
+    """Write text as it is, to stdout by default. An OSError has the name of the stream."""
+    stream = stream or sys.stdout
+    try:
+        stream.write(text)
+        if flush:
+            stream.flush()
+    except OSError as error:
+        error.filename = "standard error" if stream is sys.stderr else "standard output"
+        raise
 
 
 def write_stderr(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
@@ -240,7 +252,7 @@ def print_json(document: object, *, sort: bool = False, line: bool = False) -> N
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text
         text = msgspec.json.encode(_as_text(builtins))
-    sys.stdout.write(msgspec.json.format(text, indent=-1 if line else 2).decode() + "\n")
+    write_out(msgspec.json.format(text, indent=-1 if line else 2).decode() + "\n")
     ANSWERED.set(True)
 
 
