@@ -61,7 +61,18 @@ def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path)
     assert {str(path.relative_to(src)) for path in ours} <= held
     assert "torchsmith/cli/samples/nixpkgs/default.nix" in held  # a link in the repository
     with tarfile.open(sdist) as archive:
-        assert any(name.endswith("/CHANGELOG.md") for name in archive.getnames())
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} <= held
+    assert not [name for name in held if name.startswith("tests")]
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    heading = re.search(
+        r"^## (\S+), (not released|[\d-]{10})$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert heading is not None
+    assert heading[1] == __version__
+    assert ("dev" in heading[1]) == (heading[2] == "not released")
 
 
 @pytest.mark.needs("nix")

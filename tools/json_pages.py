@@ -13,6 +13,10 @@ import msgspec
 from torchsmith.workspace.readmes import table
 
 WITHOUT_FORMAT = ("build",)
+PRINTED_BY = {
+    "error": "VERB --json",
+    "show gpu": "show GPU --json",
+}  # else the document's name with --json
 COMMENT = re.compile(r"^    (\w+): [^#\n]*# (.+)$", re.MULTILINE)
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -26,10 +30,15 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
         number = "" if name in WITHOUT_FORMAT else getattr(kind, "FORMAT", 1)
         about = "One event per line." if name in WITHOUT_FORMAT else inspect.cleandoc(kind.__doc__ or "")
         first = re.split(r"(?<=\.)\s", " ".join(about.split()))[0]
-        rows.append([f"[`{name} --json`]({file})", number, first])
+        rows.append([f"[`{printed_by(name)}`]({file})", number, first])
         pages[f"docs/{file}"] = json.dumps(document_schema(name, kind), indent=1) + "\n"
     index = table(["document", "format", "about"], rows)
     return {"docs/json.md": f"{note}\n# JSON\n\n{introduction}\n\n## Documents\n{index}\n", **pages}
+
+
+def printed_by(document: str) -> str:
+    """What prints a document."""
+    return PRINTED_BY.get(document, f"{document} --json")
 
 
 def schema_name(document: str) -> str:
@@ -47,7 +56,9 @@ def document_schema(name: str, kind: Any) -> dict[str, Any]:
         for field, comment in _comments(structs.get(title)).items():
             if field in part.get("properties", ()):
                 part["properties"][field]["description"] = comment
-    whole = {"$schema": DRAFT, "title": f"torchsmith {name} --json", **schema}
+    number = "" if name in WITHOUT_FORMAT else f":{getattr(kind, 'FORMAT', 1)}"
+    id = f"urn:torchsmith:{schema_name(name).removesuffix('.schema.json')}{number}"
+    whole = {"$schema": DRAFT, "$id": id, "title": f"torchsmith {printed_by(name)}", **schema}
     if name not in WITHOUT_FORMAT:
         whole["properties"] = {"format": {"const": getattr(kind, "FORMAT", 1)}}
         whole["required"] = ["format"]

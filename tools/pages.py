@@ -20,6 +20,7 @@ from torchsmith.benchmark.compare import BuildComparison
 from torchsmith.building.events import Event
 from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.error_report import ErrorReport
 from torchsmith.cli.pick_report import PickReport
 from torchsmith.edit.align import Alignment
 from torchsmith.edit.proposal import EditReport
@@ -101,17 +102,17 @@ DOCUMENTS: dict[str, Any] = {
     "rehearse": RehearseReport,
     "publish": PublishReport,
     "doctor": DoctorReport,
+    "error": ErrorReport,
 }
 
 
 JSON_INTRODUCTION = """With `--json` a verb prints data to stdout and messages to stderr. Every document is an
-object with a `format` number, and has a JSON Schema. New fields do not change the number; a field that is
-removed or changes its meaning raises it, and CHANGELOG.md says how.
+object with a `format` number, and has a JSON Schema, whose `$id` has that number. New fields do not change
+the number; a field that is removed or changes its meaning raises it, and CHANGELOG.md says how.
 
-`build --json` prints one event per line, as objects without a format. An error is a document too,
-`{"format": 1, "error": {"code", "message", "hint", "where", "exit"}}`, and a message on stderr: the
-[code](exit-codes.md#kinds-of-errors) is stable, the message may change. Unknown values are null or
-left out."""
+`build --json` prints one event per line, as objects without a format. An error is a document too (the
+last one below), and a message on stderr: the [code](exit-codes.md#kinds-of-errors) is stable, the message
+may change. Unknown values are null or left out."""
 
 
 def main(check: bool) -> int:

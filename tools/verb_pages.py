@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable
 from types import ModuleType
 
+from tools.json_pages import printed_by
 from torchsmith.cli.help import described, option_names, reflowed
 from torchsmith.cli.panels import COMMON, PANELS, VERBS
 from torchsmith.cli.parser import Command, Parameter, find_command
@@ -53,7 +54,7 @@ def overview() -> str:
         HEAD,
         *_listed(COMMON),
         "",
-        "torchsmith VERB --help shows the options of a verb, and an example that runs.",
+        "torchsmith VERB --help shows the options of a verb, and an example.",
         f"torchsmith --help --all shows the other {len(VERBS) - len(COMMON)} verbs.",
     ]
     return "\n".join(lines) + "\n"
@@ -63,7 +64,7 @@ def full_overview() -> str:
     """All verbs in their panels, at most 80 columns wide."""
     lines = [
         HEAD,
-        "    torchsmith VERB --help     options of a verb, and an example that runs",
+        "    torchsmith VERB --help     options of a verb, and an example",
         "    torchsmith --version       and --install-completion for your shell",
     ]
     for panel, (contrast, verbs) in PANELS.items():
@@ -104,7 +105,7 @@ def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
         parts.append(_command(Command(words=(verb, word), run=run, example=example)))
     printed = [name for name in documents if verb in (part.split()[0] for part in name.split(", "))]
     if printed:
-        links = ", ".join(f"[`{name} --json`](../json.md#documents)" for name in printed)
+        links = ", ".join(f"[`{printed_by(name)}`](../json.md#documents)" for name in printed)
         parts.append(f"Data for programs: {links}.\n")
     return "\n".join(parts)
 

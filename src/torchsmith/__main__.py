@@ -19,7 +19,7 @@ def main() -> None:
         try:
             print(f"torchsmith {__version__}", flush=True)
         except OSError as error:
-            print(f"error: {error.strerror}", file=sys.stderr)
+            print(f"error: standard output: {error.strerror}", file=sys.stderr)
             os._exit(3)
         return
     # Loading makes thousands of objects that stay: looking for rubbish among them costs a tenth of the start.

@@ -64,6 +64,15 @@ def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> Non
     assert done.stdout.split() == ["pytorch-python313-cuda13_0-sm120-avx512", "0", "True"]
 
 
+@pytest.mark.long  # mypy is not in the extra [test]
+def test_the_examples_have_the_annotated_types(tmp_path: Path) -> None:
+    file = tmp_path / "examples.py"
+    file.write_text("\n".join(re.findall(r"^```python(?: program)?\n(.*?)^```", PAGE, re.M | re.S)))
+    argv = [sys.executable, "-m", "mypy", "--config-file=", "--no-incremental", str(file)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_verb_is_a_function_or_has_some() -> None:
     covered = {one.module.rpartition(".")[2] for one in functions() if one.module.startswith("verbs.")}
     assert {verb.replace("-", "_") for verb in VERBS} <= covered

@@ -14,7 +14,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, check_document
 from tools.json_pages import schema_name
 from tools.pages import DOCUMENTS, ROOT
 from tools.reference import kinds
@@ -75,6 +75,9 @@ def test_an_error_is_a_document_too(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "torchsmith", "show", "nothing", "--json"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     told = json.loads(done.stdout)
+    check_document("show", done.stdout)
+    with pytest.raises(AssertionError):
+        check_document("show", '{"format": 1, "error": "bad-name"}')
     assert (done.returncode, told["format"], told["error"]["exit"]) == (2, 1, 2)
     assert told["error"]["code"] == "bad-name"
     assert told["error"]["message"] in " ".join(done.stderr.split())
@@ -93,6 +96,14 @@ def test_build_prints_json_lines_to_the_end(tmp_path: Path) -> None:
     done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert lines[-1]["error"]["exit"] == done.returncode != 0
+
+
+def test_every_schema_has_an_id_of_its_own_with_its_format() -> None:
+    schemas = {name: json.loads((ROOT / "docs/json" / schema_name(name)).read_text()) for name in DOCUMENTS}
+    assert len({schema["$id"] for schema in schemas.values()}) == len(schemas)
+    assert schemas["error"]["$id"] == "urn:torchsmith:error:1"
+    for name in set(schemas) - {"build"}:
+        assert schemas[name]["$id"].endswith(f":{schemas[name]['properties']['format']['const']}")
 
 
 def test_every_kind_of_error_has_one_exit_code() -> None:
@@ -147,6 +158,6 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_answer(
 
 def test_only_errors_are_called_error() -> None:
     """Programs distinguish an error from an answer by that key."""
-    documents = [one for verb, one in DOCUMENTS.items() if verb != "build"]
+    documents = [one for verb, one in DOCUMENTS.items() if verb not in ("build", "error")]
     _, types = msgspec.json.schema_components(documents, schema_hook=lambda _: {"type": "string"})
     assert not [one for one in documents if "error" in types[one.__name__]["properties"]]

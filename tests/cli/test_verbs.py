@@ -272,6 +272,39 @@ def test_a_stream_that_is_closed_is_not_missed(words: str, code: int, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("words", ["list", "list --json", "--version", "list -p wide"])
+def test_a_full_disk_is_said_of_standard_output(words: str, tmp_path: Path) -> None:
+    line = f"exec {sys.executable} -m torchsmith {words} > /dev/full"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (3, "error: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("stream", ["2>/dev/full", "2>&-"])
+def test_an_error_that_cannot_be_printed_keeps_its_exit_code(stream: str, tmp_path: Path) -> None:
+    line = f"exec {sys.executable} -m torchsmith pikc {stream}"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 2
+
+
+def test_symbols_that_a_stream_cannot_hold_are_ascii(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    called = [sys.executable, "-m", "torchsmith", "list"]
+    done = subprocess.run(called, cwd=tmp_path, env=env, capture_output=True, check=True)
+    legend = b"* in every package  ! warning, see below  . not in the matrix\n"
+    assert legend in done.stdout
+    assert b"?" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("--verson",), "--version"), (("line", "--hepl"), "--help"), (("list", "--hepl"), "--help")],
+)
+def test_an_option_of_every_verb_is_suggested(words: tuple[str, ...], meant: str, call: Call) -> None:
+    told = call(*words)
+    assert (told.code, told.error) == (2, "usage")
+    assert f"did you mean {meant}?" in told.err
+
+
 def test_zero_columns_means_that_the_width_is_unknown(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     monkeypatch.delenv("COLUMNS")
     commands = [("show", "nix"), ("line", "list"), ("pick", "--help")]

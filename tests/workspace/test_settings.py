@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import torchsmith
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import (
     CannotBuild,
@@ -51,6 +52,38 @@ def test_includes_excludes_and_own_blocks_add_up(tmp_path: Path) -> None:
         "pytorch-python313-cpu-avx512",
         "pytorch-python313-cuda12_9-sm90-avx512",
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('[ci]\ntorchsmith = "torchsmith"', "an address such as git+https://"),
+        ('[ci]\ntorchsmith = "torchsmith==0.3.0"', "an address such as git+https://"),
+        ('[ci]\ntorchsmith = "a b.whl"', "a wheel in the workspace"),
+        ('ccache = "here"', "an absolute path"),
+        ('fetch = ["/here"]', "an https, http or file address"),
+        ('[sources]\nnixpkgs = "here"', "an https, http, ssh or file address"),
+        ('[[builder]]\nsystems = ["x86_64-linux"]\naddress = "a b"', "USER@HOST"),
+    ],
+)
+def test_a_text_of_another_form_is_refused_in_words(line: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as told:
+        opened(tmp_path, f"format = 1\n{line}\n")
+    assert words in told.value.message
+    assert told.value.where is not None
+    assert told.value.where.line == line.count("\n") + 2
+
+
+def test_every_form_of_a_text_has_words() -> None:
+    sources = Path(torchsmith.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "msgspec.Meta(pattern" in path.read_text()] == ["text.py"]
+
+
+@pytest.mark.parametrize(
+    "install", ["git+ssh://git@example.org/a/b@c0ffee", "./vendor", "a/b-1.whl", "b-1.whl"]
+)
+def test_ci_takes_an_address_or_a_file(install: str, tmp_path: Path) -> None:
+    assert opened(tmp_path, f'format = 1\nprofile = "seed"\n[ci]\ntorchsmith = "{install}"\n')
 
 
 def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.building.conftest import nix_here as nix_here
 from tests.building.conftest import place as place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call
+from torchsmith.core.files import cache_dir
 from torchsmith.core.problem import CannotWrite, MissingRequirement, Problem
 from torchsmith.core.state import (
     abandoned_states,
@@ -274,6 +275,11 @@ def test_without_a_home_the_variable_is_named(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(MissingRequirement) as refused:
         state_home()
     assert "TORCHSMITH_STATE" in refused.value.hint
+    monkeypatch.delenv("TORCHSMITH_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    with pytest.raises(MissingRequirement) as refused:
+        cache_dir()
+    assert "TORCHSMITH_CACHE" in refused.value.hint
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/nowhere")
     with pytest.raises(CannotWrite) as unwritable:
         make_state_folder(tmp_path)

@@ -17,7 +17,7 @@ from torchsmith.catalog.axes import (
     Sm,
 )
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
-from torchsmith.core.text import anchored, listed
+from torchsmith.core.text import listed, written_as
 
 
 class Gpu(Entry, frozen=True, kw_only=True):
@@ -544,7 +544,7 @@ class Action(Entry, frozen=True, kw_only=True):
     name: str
     repo: str
     version: str
-    commit: Annotated[str, msgspec.Meta(pattern=anchored("[0-9a-f]{40}"))]
+    commit: Annotated[str, written_as("[0-9a-f]{40}", "40 digits of a commit, in lower case")]
 
     @property
     def uses(self) -> str:

@@ -8,14 +8,21 @@ import msgspec
 
 from torchsmith.catalog.axes import CudaVersion, Platform, PythonVersion, Sm
 from torchsmith.catalog.ranges import in_range
-from torchsmith.core.text import anchored
+from torchsmith.core.text import written_as
 
 CPU = "cpu"  # no CUDA release
 TORCH = "pytorch"  # the package that is torch itself
-Folder = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z0-9_][A-Za-z0-9._-]*"))]
-GitHubName = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z0-9][A-Za-z0-9._-]*"))]
+Folder = Annotated[
+    str,
+    written_as(
+        r"[A-Za-z0-9_][A-Za-z0-9._-]*", "a folder's name: letters, digits, . _ and -, not . or - first"
+    ),
+]
+GitHubName = Annotated[
+    str, written_as(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a name on GitHub: letters, digits, . _ and -")
+]
 GpuForm = Literal["9.0", "90", "90-real"]  # how sm90 is spelled; CMake adds PTX to a plain 90
-ModuleName = Annotated[str, msgspec.Meta(pattern=anchored(r"[A-Za-z_][A-Za-z0-9_]*"))]
+ModuleName = Annotated[str, written_as(r"[A-Za-z_][A-Za-z0-9_]*", "a name of Python: letters, digits and _")]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,9 +54,9 @@ class SourceRepository(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     owner: GitHubName
     repo: GitHubName
-    tag: Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*"))] = (
-        "v{version}"
-    )
+    tag: Annotated[
+        str, written_as(r"[0-9A-Za-z._/-]*\{version\}[0-9A-Za-z._-]*", "a tag with {version} in it")
+    ] = "v{version}"
     submodules: bool = False
 
     def tag_of(self, version: str) -> str:
@@ -60,7 +67,7 @@ class GpuList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """How a build gets its GPU: by its torch, a variable, a CMake flag, or an argument."""
 
     by: Literal["torch", "variable", "cmake", "argument"] = "torch"
-    name: Annotated[str, msgspec.Meta(pattern=anchored(r"([A-Za-z_][A-Za-z0-9_]*)?"))] = ""
+    name: Annotated[str, written_as(r"([A-Za-z_][A-Za-z0-9_]*)?", "a name: letters, digits and _")] = ""
     form: GpuForm = "9.0"
 
 

@@ -43,9 +43,14 @@ compdef _torchsmith torchsmith
 """
 FISH = """function __torchsmith
     set -lx _TORCHSMITH_COMPLETE fish
-    torchsmith (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+    set -l found (torchsmith (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
-complete -c torchsmith -a '(__torchsmith)'
+complete -c torchsmith -f -a '(__torchsmith)'
 """
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 PLACES = {

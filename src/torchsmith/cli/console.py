@@ -19,6 +19,7 @@ ANSWERED = ContextVar("ANSWERED", default=False)  # whether this command has pri
 JSON_LINES = ContextVar("JSON_LINES", default=False)  # whether this command prints a line for each event
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
 PAINTED = re.compile(rf"(\x1b\[(?:{'|'.join(CODES.values())}|0|;)+m)")
+ASCII = str.maketrans("●▲·✓✗–│━±µ", "*!.+x-|=~u") | str.maketrans({"…": "..."})
 DEFAULT_WIDTH = 80
 COLUMN_GAP = 2  # between columns
 MIN_COLUMN = 12  # columns of one that is broken into lines
@@ -57,10 +58,22 @@ def _put(line: str, stream: TextIO) -> None:
     parts = PAINTED.split(line) if _colours(stream) else [line]
     line = "".join(part if at % 2 else printable(part, "\t") for at, part in enumerate(parts))
     try:
-        stream.write(line + "\n")
+        write_out(line + "\n", stream)
     except UnicodeEncodeError:
         known = stream.encoding or "ascii"
-        stream.write(line.encode(known, "replace").decode(known) + "\n")
+        write_out(line.translate(ASCII).encode(known, "replace").decode(known) + "\n", stream)
+
+
+def write_out(text: str, stream: TextIO | None = None, *, flush: bool = False) -> None:
+    """Write text as it is, to stdout by default. An OSError has the name of the stream."""
+    stream = stream or sys.stdout
+    try:
+        stream.write(text)
+        if flush:
+            stream.flush()
+    except OSError as error:
+        error.filename = "standard error" if stream is sys.stderr else "standard output"
+        raise
 
 
 def write_stderr(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
@@ -239,7 +252,7 @@ def print_json(document: object, *, sort: bool = False, line: bool = False) -> N
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text
         text = msgspec.json.encode(_as_text(builtins))
-    sys.stdout.write(msgspec.json.format(text, indent=-1 if line else 2).decode() + "\n")
+    write_out(msgspec.json.format(text, indent=-1 if line else 2).decode() + "\n")
     ANSWERED.set(True)
 
 
@@ -272,10 +285,11 @@ def print_problem_json(problem: Problem) -> None:
     """Print a problem as JSON, unless a document was printed already."""
     if ANSWERED.get():
         return
+    from torchsmith.cli.error_report import ErrorFields, ErrorReport
+
     where = str(problem.where) if problem.where else None
-    fields = {"message": problem.message, "hint": problem.hint, "where": where}
-    error = {"code": problem.code(), **fields, "exit": int(problem.exit)}
-    print_json({"error": error}, line=JSON_LINES.get())
+    error = ErrorFields(problem.code(), problem.message, problem.hint, where, int(problem.exit))
+    print_json(ErrorReport(error), line=JSON_LINES.get())
 
 
 def command(*arguments: str, workspace: Path | None = None, nixpkgs: Sequence[str] = ()) -> str:

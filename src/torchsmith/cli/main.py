@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -9,7 +10,7 @@ import warnings
 from itertools import pairwise
 from types import FrameType
 
-from torchsmith.cli.console import print_problem, print_problem_json, warn
+from torchsmith.cli.console import print_problem, print_problem_json, warn, write_out
 from torchsmith.cli.panels import REMOVED, VERBS, print_overview
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
 
@@ -28,7 +29,7 @@ def run() -> None:
         try:
             _run(arguments)
         finally:
-            sys.stdout.flush()
+            write_out("", flush=True)
     except Problem as problem:
         fail(problem)
     except BrokenPipeError:
@@ -94,7 +95,8 @@ def _run(arguments: list[str]) -> None:
 
 def fail(problem: Problem) -> None:
     """Print a problem, with --json as JSON too, and exit."""
-    print_problem(problem)
+    with contextlib.suppress(OSError):  # stderr itself fails
+        print_problem(problem)
     try:
         if _wants_json(sys.argv):
             print_problem_json(problem)

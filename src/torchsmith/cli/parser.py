@@ -15,6 +15,7 @@ from torchsmith.cli.request import Param, Request
 from torchsmith.core.problem import Usage, nearest
 
 HELP = ("--help", "-h")
+ALONE = ("--help", "--version", "--install-completion", "--show-completion")  # options without a verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,12 @@ class Parameter:
         return ", ".join(parts)
 
 
-Commands = Mapping[str, tuple[Callable[..., None], str]]  # a function and an example that runs, by name
+Commands = Mapping[str, tuple[Callable[..., None], str]]  # a function and an example, by name
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A verb: the words that call it, its function, and an example that runs."""
+    """A verb: the words that call it, its function, and an example."""
 
     words: tuple[str, ...]
     run: Callable[..., None]
@@ -119,7 +120,7 @@ def find_command(
     verb = arguments[0]
     if verb not in verbs:
         if verb.startswith("-"):
-            raise Usage(f"unknown option {verb}", hint="torchsmith --help lists the verbs")
+            raise _unknown_option(verb, ALONE, "torchsmith --help lists the verbs")
         if removed and verb in removed:
             raise Usage(f"there is no verb {verb!r}", hint=removed[verb])
         near = "--install-completion" if verb == "completion" else nearest(verb, verbs, 0.6)
@@ -130,6 +131,8 @@ def find_command(
     name = arguments[1] if len(arguments) > 1 else ""
     if name in command.commands:
         return Command((verb, name), *command.commands[name]), list(arguments[2:])
+    if command.is_group and name.startswith("-") and name not in HELP:
+        raise _unknown_option(name, HELP, f"{command.called} --help lists its verbs")
     if command.is_group and name and name not in HELP:
         known = " or ".join(f"torchsmith {verb} {name}" for name in command.commands)
         raise Usage(f"torchsmith {verb} has no {name!r}", hint=f"write {known}")
@@ -220,10 +223,13 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
             return
         if not letters:
             return
-    unknown = word.partition("=")[0]
-    near = nearest(unknown.lstrip("-"), [option[2:] for option in options if option.startswith("--")], 0.6)
-    hint = f"did you mean --{near}?" if near else f"{command.called} --help lists them"
-    raise Usage(f"unknown option {unknown}", hint=hint)
+    raise _unknown_option(word.partition("=")[0], (*options, *HELP), f"{command.called} --help lists them")
+
+
+def _unknown_option(word: str, known: Sequence[str], otherwise: str) -> Usage:
+    """An error that names the nearest long option."""
+    near = nearest(word.lstrip("-"), [option[2:] for option in known if option.startswith("--")], 0.6)
+    return Usage(f"unknown option {word}", hint=f"did you mean --{near}?" if near else otherwise)
 
 
 def _place(

@@ -14,7 +14,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from torchsmith.core.problem import Busy, CannotRead, CannotWrite, Exists, Invalid, Problem, TooLarge, Where
+from torchsmith.core.problem import (
+    Busy,
+    CannotRead,
+    CannotWrite,
+    Exists,
+    Invalid,
+    MissingRequirement,
+    Problem,
+    TooLarge,
+    Where,
+)
 
 HEAD_BYTES = 4096  # a file of ours has its mark within these
 MAX_BYTES = 16 << 20  # of a file that is read
@@ -156,9 +166,19 @@ def inside(root: Path, relative: str) -> Path:
 
 def cache_dir() -> Path:
     """Where downloads and results that can be made again are kept."""
-    if named := os.environ.get("TORCHSMITH_CACHE"):
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return user_folder("TORCHSMITH_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def user_folder(variable: str, xdg: str, usual: str) -> Path:
+    """The folder that `variable` names, else torchsmith's below that of `xdg` or `usual` in the user's home;
+    paths that are not absolute do not count for those. Raises MissingRequirement without a home."""
+    if named := os.environ.get(variable):
+        return Path(named).absolute()
+    base = os.environ.get(xdg, "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), usual)
+    if not os.path.isabs(base):
+        raise MissingRequirement("there is no home folder", hint=f"set {variable} to a folder of yours")
     return Path(base) / "torchsmith"
 
 

@@ -10,7 +10,8 @@ import os
 import re
 from pathlib import Path
 
-from torchsmith.core.problem import CannotWrite, MissingRequirement
+from torchsmith.core.files import user_folder
+from torchsmith.core.problem import CannotWrite
 
 IN_WORKSPACE = ".torchsmith"  # has the lock, which other users and machines see too
 VARIABLE = "TORCHSMITH_STATE"
@@ -19,15 +20,7 @@ WORKSPACE = "workspace"  # the file that says whose state a folder is
 
 def state_home() -> Path:
     """The folder with the state of all workspaces. Raises MissingRequirement if the user has no home."""
-    if named := os.environ.get(VARIABLE):
-        return Path(named).absolute()
-    base = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(base):
-        base = os.path.join(os.path.expanduser("~"), ".local/state")
-    if not os.path.isabs(base):
-        hint = f"set {VARIABLE} to a folder of yours that lasts as long as the workspace"
-        raise MissingRequirement("there is no home folder for torchsmith's records", hint=hint)
-    return Path(base) / "torchsmith"
+    return user_folder(VARIABLE, "XDG_STATE_HOME", ".local/state")
 
 
 def state_folder(root: Path) -> Path:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import msgspec
 
 # What moves a cursor, begins a line, turns the direction of writing, or is not a character.
 CONTROL = re.compile(
@@ -35,6 +38,13 @@ def printable(text: str, keep: str = "") -> str:
 def anchored(pattern: str) -> str:
     """A pattern for all of a text, as Python and JSON Schema read it: `$` alone lets a line break pass."""
     return rf"^(?:{pattern})$(?!\n)"
+
+
+def written_as(pattern: str, words: str) -> msgspec.Meta:
+    """A text of this form; `words` say in messages what is accepted."""
+    import msgspec
+
+    return msgspec.Meta(pattern=anchored(pattern), extra={"words": words})
 
 
 def shell_word(word: str) -> str:

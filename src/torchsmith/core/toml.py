@@ -258,6 +258,8 @@ def validation_problem(
         tables, value = any(map(_structs, get_args(inner))), reduce(_inner, path, table)
         hint = f"[[{at}]] begins one of several" if tables else ""
         hint = hint or f"write {at.rpartition('.')[2]} = {json.dumps([value])}" * isinstance(value, str)
+    if "matching regex" in message and (words := _words(inner)):
+        message = f"expected {words}"
     message = message.replace("Invalid enum value", "unknown value")
     plain = re.sub(r"`(\w+)`", lambda word: TOML_TYPES.get(word[1], word[1]), message).replace("`", "")
     plain = f"{plain[:1].lower()}{plain[1:]}" + (f" (in {at})" if at else "")
@@ -304,6 +306,12 @@ def _structs(kind: Any) -> list[type[msgspec.Struct]]:
     """The types with keys that a value may be of."""
     options = [option for option in (kind, *get_args(kind)) if isinstance(option, type)]
     return [option for option in options if issubclass(option, msgspec.Struct)]
+
+
+def _words(kind: Any) -> str:
+    """What a text of a type with a form looks like."""
+    metas = [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+    return "".join((meta.extra or {}).get("words", "") for meta in metas)
 
 
 def _descend(kind: Any, step: Step) -> Any:

@@ -9,8 +9,9 @@ import msgspec
 from torchsmith.catalog import Catalog, CudaVersion, Gpu, PythonVersion, Sm, builtin_catalog
 from torchsmith.catalog.axes import BadValue, Platform
 from torchsmith.catalog.gpu_names import gpu_by_name
+from torchsmith.catalog.package import GitHubName
 from torchsmith.core.files import read_text
-from torchsmith.core.text import anchored
+from torchsmith.core.text import anchored, written_as
 from torchsmith.core.toml import read_table
 
 ABOUT = Path(__file__).with_name("about.toml")
@@ -52,15 +53,19 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclude: tuple[str, ...] = ()
 
 
-Revision = Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z][0-9A-Za-z._/-]*"))]
-RepoName = Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z][0-9A-Za-z._-]*"))]
+Revision = Annotated[
+    str, written_as(r"[0-9A-Za-z][0-9A-Za-z._/-]*", "a revision: letters, digits, . _ / and -")
+]
 SourceHash = Annotated[
-    str, msgspec.Meta(pattern=anchored(r"(sha256-[A-Za-z0-9+/]{43}=)?"))
+    str,
+    written_as(r"(sha256-[A-Za-z0-9+/]{43}=)?", "a hash, sha256- and 44 characters of base64, or nothing"),
 ]  # empty: to be learned
 
 
-OrgName = Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z][0-9A-Za-z_-]*)?"))]
-FetchAddress = Annotated[str, msgspec.Meta(pattern=anchored(r"(https?|file)://[^\s@]+"))]
+OrgName = Annotated[str, written_as(r"([0-9A-Za-z][0-9A-Za-z_-]*)?", "a name: letters, digits, _ and -")]
+FetchAddress = Annotated[
+    str, written_as(r"(https?|file)://[^\s@]+", "an https, http or file address without a space or @")
+]
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,9 +79,9 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class ToolkitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The revision of a published build-cudatoolkit that the nightly's wrapper fetches."""
 
-    owner: RepoName
+    owner: GitHubName
     rev: Revision
-    repo: RepoName = "build-cudatoolkit"
+    repo: GitHubName = "build-cudatoolkit"
     hash: SourceHash = ""
 
     @property
@@ -94,19 +99,27 @@ class NightlySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 # Nix separates machines by lines and `;`, what it knows of each by spaces, and these by commas.
-FeatureName = Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z][0-9A-Za-z._+:-]*"))]
+FeatureName = Annotated[
+    str, written_as(r"[0-9A-Za-z][0-9A-Za-z._+:-]*", "a feature of Nix: letters, digits, . _ + : and -")
+]
 
 
 class BuilderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A machine that Nix may build on, reached over ssh."""
 
-    address: Annotated[str, msgspec.Meta(pattern=anchored(r"(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+"))]
+    address: Annotated[
+        str,
+        written_as(
+            r"(ssh(-ng)?://)?[0-9A-Za-z@._:\[\]-]+",
+            "a machine as ssh takes it: USER@HOST, ssh://HOST or ssh-ng://HOST",
+        ),
+    ]
     systems: tuple[Platform, ...]
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     speed: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     features: tuple[FeatureName, ...] = ("big-parallel",)
     isa: tuple[str, ...] | None = None  # instruction sets that its CPU runs; left out: it is asked
-    ssh_key: Annotated[str, msgspec.Meta(pattern=anchored(r"[0-9A-Za-z._/~+@=:%-]*"))] = ""
+    ssh_key: Annotated[str, written_as(r"[0-9A-Za-z._/~+@=:%-]*", "the path of a key, without spaces")] = ""
 
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -122,12 +135,18 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class CiSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `torchsmith ci` writes into a workflow."""
 
-    # What pip installs there: an address with a commit, or a wheel in the workspace.
-    torchsmith: Annotated[str, msgspec.Meta(pattern=anchored(r"([0-9A-Za-z./][0-9A-Za-z@:/._+=~-]*)?"))] = ""
+    # What pip installs there. A name alone would be asked of an index.
+    torchsmith: Annotated[
+        str,
+        written_as(
+            r"((?=[0-9A-Za-z./])[0-9A-Za-z@:/._+=~-]*(/[0-9A-Za-z@:/._+=~-]+|\.whl))?",
+            "a wheel in the workspace, or an address such as git+https://github.com/YOU/torchsmith@COMMIT",
+        ),
+    ] = ""
 
 
 ADDRESS = r"(https?|ssh|file)://\S+"
-Address = Annotated[str, msgspec.Meta(pattern=anchored(f"({ADDRESS})?"))]
+Address = Annotated[str, written_as(f"({ADDRESS})?", "an https, http, ssh or file address, or nothing")]
 
 
 class SourceAddresses(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -149,9 +168,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     packages: tuple[str, ...] | None = None  # None: those of the catalog that every workspace has
     narrow: Narrow = "all"  # what is compiled for the cell's GPU alone: all below it, or torch and companions
     max_jobs: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 32  # compilers at once, whatever the builder has
-    ccache: Annotated[str, msgspec.Meta(pattern=anchored(r"(/[0-9A-Za-z._-]+)*"))] = (
-        ""  # compile cache of all cells
-    )
+    ccache: Annotated[
+        str, written_as(r"(/[0-9A-Za-z._-]+)*", "an absolute path of letters, digits, . _ and -, or nothing")
+    ] = ""  # compile cache of all cells
     org: OrgName = ""  # the Flox organisation under which packages are published
     cudatoolkit: tuple[CudaVersion, ...] = ()  # the CUDA releases of build-cudatoolkit
     pages: bool = True  # write README, BUILD_MATRIX, ALIGNMENT and build notes beside the recipes
