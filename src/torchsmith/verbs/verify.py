@@ -174,12 +174,23 @@ def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
         targets = dict.fromkeys(map(target_name, same or [row.target for row in report.gpu]))
         why = f"its code is for {', '.join(targets)}"
     elif not runs:
-        why = f"only {service.total - service.none} of {service.total} containers have code for it"
+        why = f"{service.none} of {service.total} compiled files have no code for it"
     elif service.verdict == "jit":
         why = f"compiled by the driver at the first start from code for {code}"
     else:
         why = f"by code for {code}" if service.compatible > service.native else "native code"
-    return GpuAnswer(gpu.name, service.sm, runs, why)
+    return GpuAnswer(gpu.name, service.sm, runs, why + _counted(service))
+
+
+def _counted(service: Service) -> str:
+    """Which libraries and compiled files an answer is not about."""
+    title = "ROCm" if service.sm.startswith("gfx") else "CUDA"
+    releases = ", ".join(service.releases)
+    text = f" in the libraries for {title} {releases} alone" if releases else ""
+    if service.extra:
+        text += f"; {service.extra} of {service.total + service.extra} compiled files are"
+        text += f" for {', '.join(service.extra_for)} alone"
+    return text
 
 
 def _record(report: Report, name: str, root: Path) -> None:
@@ -269,8 +280,9 @@ def _gpu_rows(services: Sequence[Service]) -> Iterator[tuple[str, str]]:
 def _manner(service: Service) -> str:
     """By which code, or in how many containers, a GPU is served."""
     if service.verdict == "partly":
-        return f" in {service.total - service.none} of {service.total} containers"
-    return f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
+        return f" in {service.total - service.none} of {service.total} compiled files"
+    by = f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
+    return by + _counted(service)
 
 
 def _sizes(report: Report) -> str:
