@@ -239,6 +239,24 @@ def test_of_libraries_that_differ_in_the_release_of_cuda_alone_one_that_runs_is_
     assert call("verify", str(path), "--gpu", gpu).code == 1
 
 
+@pytest.mark.parametrize(
+    ("wheel", "member", "runs"),
+    [("triton-3.9.0", "triton/_C/libtriton.so", None), ("torchvision-0.25.0", "torchvision/_C.so", False)],
+)
+def test_without_gpu_code_a_package_that_compiles_it_runs_on_no_gpu(
+    wheel: str, member: str, runs: bool | None, call: Call, tmp_path: Path
+) -> None:
+    path, (name, _, release) = tmp_path / f"{wheel}-py3-none-linux_x86_64.whl", wheel.partition("-")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, elves.code_library({"PyInit_x": b"\xc3"}))
+        archive.writestr(f"{name}/version.py", f"__version__ = '{release}'\n")
+        archive.writestr(f"{wheel}.dist-info/METADATA", f"Name: {name}\nVersion: {release}\n")
+    answer = call("verify", str(path), "--gpu", "RTX 4090", "--json")
+    [asked] = json.loads(answer.out)["gpus"]
+    assert (answer.code, asked["runs"]) == (int(runs is False), runs)
+    assert ("not applicable" in call("verify", str(path), "--gpu", "RTX 4090").out) == (runs is None)
+
+
 def test_gpus_have_their_products_beside_them(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "libtorch_cuda.so"
     path.write_bytes(library(elves.entry(86)))
