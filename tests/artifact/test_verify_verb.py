@@ -182,8 +182,79 @@ def test_code_for_a_gpu_in_some_containers_only_is_not_a_yes(call: Call, tmp_pat
     answer = call("verify", str(path), "--gpu", "H100")
     assert (answer.code, answer.out.strip()) == (
         1,
-        "H100 (sm90): no: only 1 of 2 containers have code for it",
+        "H100 (sm90): no: 1 of 2 compiled files have no code for it",
     )
+
+
+FAMILY = elves.container(elves.entry(100, flags=0x200011))
+
+
+@pytest.mark.parametrize(
+    ("extra", "text"),
+    [
+        (2, "yes, native code; 2 of 5 compiled files are for sm100f alone"),
+        (3, "no: 3 of 6 compiled files have no code for it"),
+    ],
+)
+def test_code_for_a_family_of_gpus_beside_the_rest_is_not_missed_on_others(
+    extra: int, text: str, call: Call, tmp_path: Path
+) -> None:
+    """NCCL's wheels have it so; a library that was compiled for others alone has as much of it, or more."""
+    path = tmp_path / "libnccl.so.2"
+    both = elves.container(elves.entry(90), elves.entry(100))
+    path.write_bytes(elves.gpu_library(*[both] * 3, *[FAMILY] * extra))
+    answer = call("verify", str(path), "--gpu", "H100")
+    assert (answer.code, answer.out.strip()) == (int(text.startswith("no")), f"H100 (sm90): {text}")
+    [asked] = json.loads(call("verify", str(path), "--gpu", "B200", "--json").out)["gpus"]
+    assert asked["runs"], "all of it is for this GPU"
+
+
+def test_code_for_a_family_in_one_library_is_not_an_extra_of_another(call: Call, tmp_path: Path) -> None:
+    path = built(tmp_path, elves.entry(90))
+    (path / "lib/python3.13/site-packages/torchvision/_D.so").write_bytes(elves.gpu_library(FAMILY))
+    answer = call("verify", str(path), "--gpu", "H100")
+    assert (answer.code, answer.out.strip()) == (
+        1,
+        "H100 (sm90): no: 1 of 2 compiled files have no code for it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "runs", "releases"),
+    [("RTX 5090", True, "12.8, 13.0"), ("GTX 1080", True, "11.8"), ("H100", True, ""), ("V100", False, "")],
+)
+def test_of_libraries_that_differ_in_the_release_of_cuda_alone_one_that_runs_is_enough(
+    gpu: str, runs: bool, releases: str, call: Call, tmp_path: Path
+) -> None:
+    path = tmp_path / "bitsandbytes-0.50.2-py3-none-manylinux_2_24_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for release, targets in (("118", (61, 90)), ("128", (90, 120)), ("130", (90, 120))):
+            code = library(*map(elves.entry, targets))
+            archive.writestr(f"bitsandbytes/libbitsandbytes_cuda{release}.so", code)
+    [asked] = json.loads(call("verify", str(path), "--gpu", gpu, "--json").out)["gpus"]
+    assert asked["runs"] is runs
+    assert (f"CUDA {releases} alone" in asked["why"]) == bool(releases)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("bitsandbytes/libother.so", library(elves.entry(80)))
+    assert call("verify", str(path), "--gpu", gpu).code == 1
+
+
+@pytest.mark.parametrize(
+    ("wheel", "member", "runs"),
+    [("triton-3.9.0", "triton/_C/libtriton.so", None), ("torchvision-0.25.0", "torchvision/_C.so", False)],
+)
+def test_without_gpu_code_a_package_that_compiles_it_runs_on_no_gpu(
+    wheel: str, member: str, runs: bool | None, call: Call, tmp_path: Path
+) -> None:
+    path, (name, _, release) = tmp_path / f"{wheel}-py3-none-linux_x86_64.whl", wheel.partition("-")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, elves.code_library({"PyInit_x": b"\xc3"}))
+        archive.writestr(f"{name}/version.py", f"__version__ = '{release}'\n")
+        archive.writestr(f"{wheel}.dist-info/METADATA", f"Name: {name}\nVersion: {release}\n")
+    answer = call("verify", str(path), "--gpu", "RTX 4090", "--json")
+    [asked] = json.loads(answer.out)["gpus"]
+    assert (answer.code, asked["runs"]) == (int(runs is False), runs)
+    assert ("not applicable" in call("verify", str(path), "--gpu", "RTX 4090").out) == (runs is None)
 
 
 def test_gpus_have_their_products_beside_them(call: Call, tmp_path: Path) -> None:

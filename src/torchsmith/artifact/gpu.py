@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from torchsmith.artifact.container import CodeKind, Container
@@ -14,6 +15,7 @@ from torchsmith.catalog import Catalog, Gpu, GpuTarget
 from torchsmith.catalog.axes import CodeTarget, NamedTarget
 from torchsmith.catalog.facts import Gfx, RetiredGpu
 from torchsmith.catalog.runs import Code, RunsNot, gfx_code_runs, gpu_code_runs
+from torchsmith.core.text import grouped
 
 RUNNABLE = (CodeKind.CUBIN, CodeKind.PTX)  # of NVIDIA's kinds
 CodeKey = tuple[CodeKind, CodeTarget]
@@ -21,7 +23,10 @@ AnyGpu = Gpu | RetiredGpu | Gfx
 Support = Literal["none", "jit", "compatible", "native"]  # the best last
 SUPPORTS: tuple[Support, ...] = get_args(Support)
 GpuVerdict = Literal["native", "compatible", "jit", "partly", "no"]
+RUNS: tuple[tuple[GpuVerdict, ...], ...] = (("native", "compatible"), ("jit",))  # the best first
 MOSTLY = 0.75  # of the containers; with fewer of its own a GPU runs compatible code
+RELEASE = re.compile(r"(cuda)(\d\d)(\d)(?!\d)|(rocm)(\d)(\d{1,2})(?!\d)")  # in the name of a library
+CodeCounts = Counter[frozenset[CodeKey]]  # containers by what they hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,9 @@ class Service:
     none: int
     verdict: GpuVerdict
     by: tuple[str, ...]  # the targets of compatible code and of what is compiled
+    extra: int = 0  # containers that are not counted: they are for other GPUs alone
+    extra_for: tuple[str, ...] = ()  # the targets of those
+    releases: tuple[str, ...] = ()  # of CUDA or ROCm, whose libraries alone are counted; none: all are
 
     @property
     def total(self) -> int:
@@ -117,25 +125,69 @@ def target_names(rows: Iterable[TargetRow]) -> list[str]:
 
 
 def launched(containers: Iterable[Container]) -> list[Container]:
-    """The containers that the run time loads on every GPU; what was linked into others is never launched
-    itself, and what NCCL has for one target alone on no other."""
+    """The containers that the run time loads; what was linked into others is never launched itself."""
     holding = [container for container in containers if container.entries]
-    loaded = [container for container in holding if container.section != RELOCATABLE] or holding
-    nccl = known().nccl
+    return [container for container in holding if container.section != RELOCATABLE] or holding
+
+
+def promised_containers(containers: Iterable[Container]) -> list[Container]:
+    """The containers that a build for one GPU has code for it in: those that the run time loads, without what
+    NCCL has for one target alone."""
+    loaded, nccl = launched(containers), known().nccl
     rest = [part for part in loaded if not all(str(entry.target) in nccl.targets for entry in part.entries)]
     return rest if rest and len(loaded) - len(rest) <= nccl.containers else loaded
 
 
 def services(
-    libraries: Iterable[Iterable[Container]], gpus: Iterable[AnyGpu], catalog: Catalog
+    libraries: Iterable[tuple[str, Iterable[Container]]], gpus: Iterable[AnyGpu], catalog: Catalog
 ) -> list[Service]:
-    """How each GPU is served by the libraries with code for its maker's."""
-    parts = [alike(part) for part in map(launched, libraries) if part]
-    found = []
-    for gpu in gpus:
-        mine = [part for part in parts if any(of_maker(target, gpu) for keys in part for _, target in keys)]
-        found.append(service_of(sum(mine, Counter()), gpu, catalog))
-    return found
+    """How each GPU is served by the libraries with code for its maker's, which come with their names."""
+    parts = [(name, alike(launched(containers))) for name, containers in libraries]
+    return [_service(parts, gpu, catalog) for gpu in gpus]
+
+
+def _service(parts: Iterable[tuple[str, CodeCounts]], gpu: AnyGpu, catalog: Catalog) -> Service:
+    """How a GPU is served. Libraries whose names differ in the release of CUDA or ROCm alone replace each
+    other: those that serve it best are counted."""
+    counted, extra = CodeCounts(), CodeCounts()
+    releases: dict[str, None] = {}
+    mine = (
+        (RELEASE.sub(r"\1\4", name), (name, part, extra_of(part, gpu, catalog)))
+        for name, part in parts
+        if any(of_maker(target, gpu) for keys in part for _, target in keys)
+    )
+    for group in grouped(mine).values():
+        verdicts = [service_of(part - more, gpu, catalog).verdict for _, part, more in group]
+        best = next((ways for ways in RUNS if any(verdict in ways for verdict in verdicts)), verdicts)
+        chosen = [row for row, verdict in zip(group, verdicts, strict=True) if verdict in best]
+        for name, part, more in chosen:
+            counted, extra = counted + (part - more), extra + more
+            if len(chosen) < len(group):
+                releases |= dict.fromkeys(map(_release, RELEASE.finditer(name)))
+    return replace(
+        service_of(counted, gpu, catalog),
+        extra=extra.total(),
+        extra_for=tuple(sorted({target_name(target) for codes in extra for _, target in codes})),
+        releases=tuple(releases),
+    )
+
+
+def _release(named: re.Match[str]) -> str:
+    _, major, minor = filter(None, named.groups())
+    return f"{major}.{minor}"
+
+
+def extra_of(containers: CodeCounts, gpu: AnyGpu, catalog: Catalog) -> CodeCounts:
+    """Containers of a library that are for other GPUs alone, as NCCL has for sm100f: a target of the form `a`
+    or `f` is for what only those GPUs can do. If they are as many as those that the GPU runs, the library was
+    compiled for others."""
+    extra, running = CodeCounts(), 0
+    for codes, count in containers.items():
+        if best_of(codes, gpu, catalog)[0] != "none":
+            running += count
+        elif all(isinstance(target, GpuTarget) and target.form for _, target in codes):
+            extra[codes] = count
+    return extra if extra.total() < running else CodeCounts()
 
 
 def of_maker(target: CodeTarget, gpu: AnyGpu) -> bool:
@@ -143,18 +195,23 @@ def of_maker(target: CodeTarget, gpu: AnyGpu) -> bool:
     return isinstance(target, NamedTarget) is isinstance(gpu, Gfx)
 
 
-def alike(containers: Iterable[Container]) -> Counter[frozenset[CodeKey]]:
+def alike(containers: Iterable[Container]) -> CodeCounts:
     """How many containers hold code of the same kinds for the same targets."""
     return Counter(frozenset([(entry.kind, entry.target) for entry in part.entries]) for part in containers)
 
 
-def service_of(containers: Counter[frozenset[CodeKey]], gpu: AnyGpu, catalog: Catalog) -> Service:
+def best_of(codes: Iterable[CodeKey], gpu: AnyGpu, catalog: Catalog) -> tuple[Support, CodeTarget]:
+    """How a GPU takes the best of some code, and the target of that."""
+    ranked = ((support_of(kind, target, gpu, catalog), target) for kind, target in codes)
+    return max(ranked, key=lambda row: (SUPPORTS.index(row[0]), _number(row[1])))
+
+
+def service_of(containers: CodeCounts, gpu: AnyGpu, catalog: Catalog) -> Service:
     """How a GPU is served by some containers: each by the best of its code."""
     counts: Counter[Support] = Counter()
     by: dict[CodeTarget, None] = {}
     for codes, count in containers.items():
-        ranked = ((support_of(kind, target, gpu, catalog), target) for kind, target in codes)
-        support, best = max(ranked, key=lambda row: (SUPPORTS.index(row[0]), _number(row[1])))
+        support, best = best_of(codes, gpu, catalog)
         counts[support] += count
         if support in ("compatible", "jit"):
             by[best] = None

@@ -166,7 +166,7 @@ def _services(
         if False in makers and any(place.startswith(build.machine or "") for place in gpu.platforms)
     ]
     listed = gpus or [*here, *(catalog.gfx.values() if True in makers else ())]
-    return services((library.containers for library in build.own), listed, catalog)
+    return services(((library.name, library.containers) for library in build.own), listed, catalog)
 
 
 def _releases(build: Inspection, backend: str) -> str:

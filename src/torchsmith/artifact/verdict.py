@@ -17,6 +17,7 @@ from torchsmith.artifact.gpu import (
     alike,
     gpu_code,
     launched,
+    promised_containers,
     service_of,
     services,
     target_name,
@@ -302,7 +303,7 @@ def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
     yield from _by_library(build, gpu, backend, catalog)
     if variant.sm is None:
         yield from _bundled_gpu_code(build, gpu, catalog)
-    [service] = services((library.containers for library in build.own), [gpu], catalog)
+    [service] = services(((library.name, library.containers) for library in build.own), [gpu], catalog)
     if spare := waste(code, service):
         others = dict.fromkeys(target_name(row.target) for row in spare)
         size = megabytes(sum(row.size for row in spare))
@@ -327,7 +328,7 @@ def _by_library(build: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog:
     right = total = 0
     wrong = []
     for library in build.own:
-        containers = launched(library.containers)
+        containers = promised_containers(library.containers)
         if not containers:
             continue
         service = service_of(alike(containers), gpu, catalog)

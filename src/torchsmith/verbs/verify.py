@@ -36,6 +36,7 @@ from torchsmith.workspace.load import open_workspace
 EXAMPLE = "torchsmith verify sample --variant pytorch-python313-cuda13_0-sm120-avx512"
 MOST_LIBRARIES = 40  # rows; JSON has all
 MARKS = {"right": ("✓", "green"), "wrong": ("✗", "red"), "note": ("▲", "yellow"), "unjudged": ("?", "yellow")}
+ANSWERS = {True: ("yes,", "green"), False: ("no:", "red"), None: ("not applicable:", "yellow")}
 WAYS: dict[GpuVerdict, str] = {
     "native": "native code for",
     "compatible": "compatible code for",
@@ -74,14 +75,14 @@ class GpuAnswer(msgspec.Struct, frozen=True):
 
     gpu: str  # as it was asked for
     sm: str  # or another maker's architecture
-    runs: bool
+    runs: bool | None  # null: not applicable, as it brings no GPU code
     why: str
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
     """What a build contains, checked against its name; with `--gpu`, whether it runs on these GPUs."""
 
-    FORMAT: ClassVar[int] = 3
+    FORMAT: ClassVar[int] = 4
     report: Report
     gpus: Sequence[GpuAnswer] = ()
 
@@ -121,7 +122,14 @@ def verify(request: VerifyRequest, reporter: Reporter = SILENT) -> VerifyReport:
         except Problem as problem:
             reporter.note(f"the verdict was not recorded: {problem.message}")
     services = iter(report.services)
-    answers = [_answer(gpu, next(services), report) if gpu.arch else _of_mac(gpu, report) for gpu in asked]
+    # An unknown package, or one without compiled code, may need no GPU code of its own.
+    built = report.kind == "library" or any(
+        catalog.packages[name].cpu_flags for name in report.versions if name in catalog.packages
+    )
+    answers = [
+        _answer(gpu, next(services), report, built=built) if gpu.arch else _of_mac(gpu, report)
+        for gpu in asked
+    ]
     return VerifyReport(report, answers)
 
 
@@ -160,26 +168,37 @@ def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
     return GpuAnswer(gpu.name, "mps", runs, why)
 
 
-def _answer(gpu: AskedGpu, service: Service, report: Report) -> GpuAnswer:
-    """Whether a GPU runs all GPU code of a build."""
+def _answer(gpu: AskedGpu, service: Service, report: Report, *, built: bool) -> GpuAnswer:
+    """Whether a GPU runs all GPU code of a build; of one without, no if it is `built` for GPUs or the CPU."""
     code = ", ".join(service.by)
-    runs = service.verdict not in ("partly", "no")
+    runs: bool | None = service.verdict not in ("partly", "no")
     machine = gpu.system.partition("-")[0]
     if machine and report.machine and machine != report.machine:
         runs, why = False, f"its libraries are for {report.machine}, the GPU's machine is {machine}"
     elif not report.gpu:
-        why = "it has no GPU code"
+        runs, why = (False, "it has no GPU code") if built else (None, "it brings no GPU code")
     elif service.verdict == "no":
         same = [row.target for row in report.gpu if gpu.arch and of_maker(row.target, gpu.arch)]
         targets = dict.fromkeys(map(target_name, same or [row.target for row in report.gpu]))
         why = f"its code is for {', '.join(targets)}"
     elif not runs:
-        why = f"only {service.total - service.none} of {service.total} containers have code for it"
+        why = f"{service.none} of {service.total} compiled files have no code for it"
     elif service.verdict == "jit":
         why = f"compiled by the driver at the first start from code for {code}"
     else:
         why = f"by code for {code}" if service.compatible > service.native else "native code"
-    return GpuAnswer(gpu.name, service.sm, runs, why)
+    return GpuAnswer(gpu.name, service.sm, runs, why + _counted(service))
+
+
+def _counted(service: Service) -> str:
+    """Which libraries and compiled files an answer is not about."""
+    title = "ROCm" if service.sm.startswith("gfx") else "CUDA"
+    releases = ", ".join(service.releases)
+    text = f" in the libraries for {title} {releases} alone" if releases else ""
+    if service.extra:
+        text += f"; {service.extra} of {service.total + service.extra} compiled files are"
+        text += f" for {', '.join(service.extra_for)} alone"
+    return text
 
 
 def _record(report: Report, name: str, root: Path) -> None:
@@ -207,14 +226,15 @@ def run(*, request: VerifyRequest, json: JsonOption = False) -> None:
         alone = "pytorch" not in report.versions and not (folder / "nix-support").is_dir()
         why = "run it on this machine" + (", with a torch beside it" if alone else "")
         next_step("test", str(request.path), workspace=request.workspace, why=why)
-    exit_if(not (report.ok and all(gpu.runs for gpu in verified.gpus)))
+    exit_if(not (report.ok and all(gpu.runs is not False for gpu in verified.gpus)))
 
 
 def _print_gpus(verified: VerifyReport) -> None:
     """Print a line for each GPU that was asked for, and what is wrong."""
     for gpu in verified.gpus:
         name = gpu.gpu if gpu.gpu == gpu.sm else f"{gpu.gpu} ({gpu.sm})"
-        write(f"{name}: {'yes,' if gpu.runs else 'no:'} {gpu.why}", "green" if gpu.runs else "red")
+        said, style = ANSWERS[gpu.runs]
+        write(f"{name}: {said} {gpu.why}", style)
     print_checks([check for check in verified.report.checks if check.status == "wrong"])
 
 
@@ -269,8 +289,9 @@ def _gpu_rows(services: Sequence[Service]) -> Iterator[tuple[str, str]]:
 def _manner(service: Service) -> str:
     """By which code, or in how many containers, a GPU is served."""
     if service.verdict == "partly":
-        return f" in {service.total - service.none} of {service.total} containers"
-    return f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
+        return f" in {service.total - service.none} of {service.total} compiled files"
+    by = f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
+    return by + _counted(service)
 
 
 def _sizes(report: Report) -> str:
