@@ -40,6 +40,7 @@ PREPARED = {  # what a reader of a guide has
         "git config --global user.name x && git config --global user.email x@example.invalid",
         "git init -q build-pytorch && git -C build-pytorch add . && git -C build-pytorch commit -qm recipes",
     ],
+    "ci": ["git init -q .", "torchsmith init . --profile seed", "torchsmith apply"],
     "farm": ONE_CELL,
     "fleet": ["cp ../src/torchsmith/host/sample.csv fleet.csv"],
     "gpu": [],
