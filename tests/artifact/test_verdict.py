@@ -280,6 +280,21 @@ def test_local_functions_are_judged_by_the_file_they_come_from(unit: str, tmp_pa
     assert (within.status, name in within.text) == ("wrong", True)
 
 
+def test_a_hidden_function_is_not_of_the_file_that_the_table_names_before_it(tmp_path: Path) -> None:
+    """PyTorch's linker names no file before the inline functions that it took from dispatched units."""
+    name = "_ZN3c1015checked_convertINS_11Float8_e5m2ENS_7complexIdEEEET_T0_PKc"
+    code = functions(SSE, 5) | functions(AVX2, 1, "_ZN2at6native4AVX21f") | {name: AVX2}
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": b""})
+    for hidden, features in (((), ("avx", "avx2")), ([name], ())):
+        data = elves.code_library(code, {name: "offloadstuff.c"}, hidden=hidden)
+        site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
+        cpu = verify(path, None, CATALOG).cpu
+        assert cpu is not None
+        assert cpu.features == features
+        assert all(feature in cpu.text for feature in features) or not features
+        assert ("runs on any" in cpu.text) == (not features)
+
+
 def test_sve_in_an_armv8_build_is_found(tmp_path: Path) -> None:
     code = functions(NOP_ARM, 5) | {"_ZN2at6native4fastEv": SVE}
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": elves.code_library(code, machine=elves.AARCH64)})
