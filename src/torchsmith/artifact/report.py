@@ -69,8 +69,6 @@ class Report:
     machine: str
     versions: dict[str, str]
     python: str
-    blas: str
-    magma: str
     gpu: tuple[TargetRow, ...]
     containers: int
     services: tuple[Service, ...]
@@ -130,8 +128,6 @@ def report_of(
             if (stated := _releases(build, name))
         },
         python=", ".join(map(str, build.pythons)),
-        blas=_first(library.blas for library in build.own),
-        magma=_first(library.magma for library in build.own),
         gpu=code.rows,
         containers=code.containers,
         services=tuple(_services(build, code.rows, gpus, catalog)),
@@ -173,10 +169,6 @@ def _releases(build: Inspection, backend: str) -> str:
     exact = [toolkit for toolkit in stated if not isinstance(toolkit.release, int)]
     named = [one for one in stated if one in exact or not any(one.agrees(other.release) for other in exact)]
     return ", ".join(sorted((str(toolkit.release) for toolkit in named), key=version_key))
-
-
-def _first(texts: Iterable[str]) -> str:
-    return next((text for text in texts if text), "")
 
 
 def _cpu_summary(build: Inspection) -> CpuSummary | None:
