@@ -192,7 +192,7 @@ FAMILY = elves.container(elves.entry(100, flags=0x200011))
 @pytest.mark.parametrize(
     ("extra", "text"),
     [
-        (2, "yes, native code; 2 of 5 compiled files are for sm100f alone"),
+        (2, "yes, native code (2 of 5 compiled files are for sm100f alone)"),
         (3, "no: 3 of 6 compiled files have no code for it"),
     ],
 )

@@ -196,8 +196,8 @@ def _counted(service: Service) -> str:
     releases = ", ".join(service.releases)
     text = f" in the libraries for {title} {releases} alone" if releases else ""
     if service.extra:
-        text += f"; {service.extra} of {service.total + service.extra} compiled files are"
-        text += f" for {', '.join(service.extra_for)} alone"
+        text += f" ({service.extra} of {service.total + service.extra} compiled files are"
+        text += f" for {', '.join(service.extra_for)} alone)"
     return text
 
 
