@@ -64,6 +64,15 @@ def test_the_sdist_builds_the_wheel_and_the_wheel_has_every_file(tmp_path: Path)
         assert any(name.endswith("/CHANGELOG.md") for name in archive.getnames())
 
 
+def test_the_changelog_begins_with_this_version() -> None:
+    heading = re.search(
+        r"^## (\S+), (not released|[\d-]{10})$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert heading is not None
+    assert heading[1] == __version__
+    assert ("dev" in heading[1]) == (heading[2] == "not released")
+
+
 @pytest.mark.needs("nix")
 @pytest.mark.parametrize("file", ["flake.nix", "package.nix", "default.nix"])
 def test_the_nix_files_parse(file: str) -> None:

@@ -6,7 +6,7 @@ a name is loaded when it is first used. __init__.pyi, which type checkers read, 
 
 from types import FunctionType
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 
 def _modules() -> dict[str, str]:

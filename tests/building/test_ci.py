@@ -119,9 +119,9 @@ def test_the_name_of_a_folder_is_no_expression_and_no_part_of_the_template(
 def test_every_step_of_the_workflow_works_as_it_is_written(place: Place, nix_here: Path, call: Call) -> None:
     """All but the installation: in a checkout of torchsmith.toml alone, as a runner has it."""
     (place.root / "torchsmith.toml").write_text((place.root / "torchsmith.toml").read_text() + CI)
+    jobs = yaml.safe_load(call(*place.words("ci", "github")).out)["jobs"]
     for repository in place.root.glob("build-*"):
         shutil.rmtree(repository)
-    jobs = yaml.safe_load(call(*place.words("ci", "github")).out)["jobs"]
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     [row] = jobs["build"]["strategy"]["matrix"]["include"]
     env = {**os.environ, "PATH": programs, "NAMES": row["names"], "CACHE": "", "SIGNING_KEY": ""}
@@ -131,6 +131,27 @@ def test_every_step_of_the_workflow_works_as_it_is_written(place: Place, nix_her
         done = run(["bash", "-e", "-c", script], cwd=place.root, env=env, timeout=240)
         assert done.ok, (script, done.stdout, done.stderr)
     assert (state_folder(place.root) / "results" / place.vision).exists()
+
+
+def test_a_pull_request_is_audited_not_built_and_fails_on_stale_recipes(workspace: Path, call: Call) -> None:
+    run(["git", "init", "--quiet", str(workspace)], timeout=60)
+    file = workspace / "torchsmith.toml"
+    file.write_text(file.read_text().replace("real", "seed"))
+    assert call("apply", "-w", workspace).code == 0
+    workflow = yaml.safe_load(call("ci", "github", "-w", workspace).out)
+    jobs = workflow["jobs"]
+    assert "pull_request" in workflow[True]  # what YAML reads `on` as
+    assert jobs["build"]["if"] == "github.event_name != 'pull_request'"
+    assert "if" not in jobs["audit"]
+    _, recipes, _ = scripts(jobs["audit"])
+    assert recipes in scripts(jobs["build"])
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    assert run(["bash", "-e", "-c", recipes], cwd=workspace, env=env, timeout=60).ok
+    stale = next(workspace.glob("build-pytorch/.flox/pkgs/*.nix"))
+    stale.unlink()
+    done = run(["bash", "-e", "-c", recipes], cwd=workspace, env=env, timeout=60)
+    assert (done.code, stale.exists()) == (1, False)
+    assert "next: torchsmith apply\n" in done.stderr
 
 
 @pytest.mark.parametrize("ends", ["exit 0", "exit 1", "kill -TERM $PPID; sleep 0.2"])

@@ -132,10 +132,9 @@ def test_the_hashes_of_the_sample_are_neither_written_nor_proved(
 ) -> None:
     recipe = place.recipe("pytorch-mine")
     recipe.write_text(FOREIGN)
-    for verb in ("fix-hashes", "build --fix-hashes"):
-        refused = call(*place.words(*verb.split(), "--nixpkgs", "sample", "pytorch-mine"))
-        assert refused.code == 2
-        assert "stand-ins" in refused.err
+    refused = call(*place.words("fix-hashes", "--nixpkgs", "sample", "pytorch-mine"))
+    assert refused.code == 2
+    assert "stand-ins" in refused.err
     shown = call(*place.words("fix-hashes", "--nixpkgs", "sample", "--dry-run", "--json", "pytorch-mine"))
     assert shown.code == 0, shown.err
     told = json.loads(shown.out)
@@ -333,14 +332,13 @@ hash = ""
 
 # One of them is for another system than this machine's, whichever that is.
 @pytest.mark.parametrize("cell", ["sm90-avx512", "sm121-armv9"])
-@pytest.mark.parametrize("verb", [("fix-hashes",), ("build", "--fix-hashes", "--dry-run")])
 def test_the_hash_of_a_nightly_for_any_system_goes_into_torchsmith_toml(
-    cell: str, verb: tuple[str, ...], nix_here: Path, tmp_path: Path, call: Call
+    cell: str, nix_here: Path, tmp_path: Path, call: Call
 ) -> None:
     file, text = tmp_path / "torchsmith.toml", NIGHTLY.replace("CELL", cell)
     file.write_text(text)
     assert call("apply", "-w", str(tmp_path)).code == 0
-    mended = call(*verb, "-w", str(tmp_path))
+    mended = call("fix-hashes", "-w", str(tmp_path))
     assert "✗" not in mended.err
     before, _, after = file.read_text().partition("sha256-")
     assert before == text.removesuffix('"\n'), "everything else is as it was"
@@ -381,14 +379,6 @@ def test_a_package_that_its_own_system_does_not_have_is_still_refused(
     refused = call(*place.words("fix-hashes", "pytorch-bound"))
     assert refused.code == 1
     assert f"Package ‘bound’ is not available on {system}" in refused.err
-
-
-def test_build_can_learn_hashes_first(place: Place, nix_here: Path, call: Call) -> None:
-    unlearn(place, call)
-    planned = call(*place.words("build", "--fix-hashes", "--dry-run"))
-    assert planned.code == 0, planned.err
-    assert PLACEHOLDER not in stated(place)
-    assert "lines.toml" in planned.err
 
 
 THROUGH_A_FUNCTION = """\

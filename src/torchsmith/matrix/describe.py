@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import msgspec
 
-from torchsmith.catalog import TORCH, Catalog, CudaVersion, Isa, Line, LineBuild
+from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild, NotKnown
 from torchsmith.core.text import counted, grouped, listed
@@ -223,26 +223,6 @@ def _simplest_cell(line: Line, catalog: Catalog) -> Variant | None:
     isa = next(isa.name for isa in catalog.isas.values() if isa.usual)
     cells = (Variant(catalog.torch, python, CpuOnly(), isa, release=line.release) for python in pythons)
     return next((cell for cell in cells if isinstance(assess(cell, catalog), Accepted)), None)
-
-
-def newer_lines(variants: Collection[Variant], line: Line, catalog: Catalog) -> dict[str, str]:
-    """The torch releases that are newer than a line's, lack something and then build at least one of these
-    variants, each with what it lacks."""
-    able = [new for new in _newer(line, catalog) if any(_may_build(one, new, catalog) for one in variants)]
-    lacks = {new.torch: state_of(new, catalog).lacks for new in able}
-    return {torch: "; ".join(missing) for torch, missing in lacks.items() if missing}
-
-
-def _may_build(variant: Variant, line: Line, catalog: Catalog) -> bool:
-    """Whether a line builds a variant in one of its CUDA releases, or lacks only a nixpkgs for that."""
-    cudas = [CudaVersion.parse(cuda) for cuda in line.cuda]
-    targets = [Cuda(cuda, variant.sm) for cuda in cudas] if variant.sm else [variant.target]
-    changed = (variant.changed(target=target, release=line.release) for target in targets)
-    decisions = (assess(one, catalog) for one in changed)
-    return any(
-        isinstance(one, Accepted) or {reason.code for reason in one.reasons} == {"no-pin"}
-        for one in decisions
-    )
 
 
 def _newer(line: Line, catalog: Catalog) -> list[Line]:

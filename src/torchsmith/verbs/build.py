@@ -31,14 +31,12 @@ from torchsmith.cli.nix_options import NixpkgsOption, Recipes, read_trees, takes
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Refused
 from torchsmith.core.text import counted, duration, some_of
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.publishing.verified import verify_recipe
 from torchsmith.record import Record
 from torchsmith.verbs.diagnose import print_diagnosis
 from torchsmith.verbs.eval import other_releases, print_failed, release_warnings
-from torchsmith.verbs.fix_hashes import FixHashesRequest, fix_hashes
 from torchsmith.workspace.journal import finish_stopped
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -90,7 +88,6 @@ class BuildRequest(RunRequest):
     cache: Annotated[str, Option("Binary cache to fetch from and copy to.")] = ""
     sign: Annotated[Path | None, Option("Secret key to sign what is copied.")] = None
     fail_fast: Annotated[bool, Option("Start no new job after a failure.")] = False
-    fix_hashes: Annotated[bool, Option("Correct wrong hashes first.")] = False
     silent_timeout: Annotated[
         int, Option("Stop a build that prints nothing for this many seconds.", min=0)
     ] = 0
@@ -136,14 +133,6 @@ def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = Fa
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
         reporter.note("" if read_only else finish_stopped(opened.home, "build"))
         spec = replace(request.spec, command=request.again("build", *["--dry-run"] * read_only))
-        if request.fix_hashes:
-            trees, selectors = request.nixpkgs, spec.selectors
-            hashes = FixHashesRequest(recipes=selectors, workspace=request.workspace, nixpkgs=trees)
-            fixes = fix_hashes(hashes, reporter)
-            for row in fixes.written:
-                reporter.note(f"{row.where}: {row.got} written")
-            if fixes.suspicious:
-                raise Refused("changed hashes may be tampering", hint="torchsmith fix-hashes shows them")
         with closing(prepare_build(spec, opened, record, reporter)) as ready:
             yield ready
 

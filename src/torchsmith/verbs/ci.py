@@ -27,17 +27,20 @@ class CiRequest(Request):
 
 
 def ci_github(request: CiRequest) -> str:
-    """A workflow that audits, and builds each torch with its companions. Raises TooLarge if GitHub takes
-    fewer jobs, Incomplete if the workspace does not say what to install torchsmith from."""
+    """A workflow that audits, and builds each torch with its companions. It fails if recipes are stale; those
+    that repositories of their own keep it generates. Raises TooLarge if GitHub takes fewer jobs, Incomplete
+    if the workspace does not say what to install torchsmith from."""
     workspace = open_workspace(request.workspace)
     folder = _folder(workspace.home)
     install = _install(workspace)
-    rows = ci_rows(workspace.select(request.selectors).cells, workspace.catalog)
+    cells = workspace.select(request.selectors).cells
+    rows = ci_rows(cells, workspace.catalog)
+    committed = not any(git.is_repo(workspace.home / cell.variant.package.folder) for cell in cells)
     if len(rows) > MOST_JOBS:
         raise TooLarge(
             f"{len(rows)} jobs are more than GitHub takes ({MOST_JOBS})", hint="select fewer builds"
         )
-    return github_workflow(rows, workspace.catalog, install, folder)
+    return github_workflow(rows, workspace.catalog, install, folder, committed=committed)
 
 
 def ci_hydra(request: CiRequest) -> str:
@@ -78,11 +81,12 @@ def run() -> None:
 
 
 def github(*, request: CiRequest) -> None:
-    """Print a GitHub workflow: an audit, then a job for each torch with its companions.
+    """Print a GitHub workflow: an audit, and after a push a job for each torch with its companions.
 
-    Each build is verified. [bold][ci] torchsmith[/bold] in torchsmith.toml says what pip installs: the
-    address of your fork, or a wheel in the workspace. GitHub reads workflows from .github/workflows at the
-    top of a repository.
+    It fails if recipes are not what torchsmith.toml says; recipes that repositories of their own keep are
+    generated instead. Each build is verified. [bold][ci] torchsmith[/bold] in torchsmith.toml says what pip
+    installs: the address of your fork, or a wheel in the workspace. GitHub reads workflows from
+    .github/workflows at the top of a repository.
     """
     sys.stdout.write(ci_github(request))
 

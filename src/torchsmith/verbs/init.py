@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog, builtin_catalog
-from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, command, next_step, warn, write, write_stderr
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -19,7 +18,6 @@ from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import Conflict, Incomplete, MissingRequirement, Problem
 from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.matrix import Cell
-from torchsmith.matrix.describe import newer_lines
 from torchsmith.workspace.checkout import UnusedRecipe
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.start import (
@@ -83,7 +81,7 @@ class InitReport(msgspec.Struct, frozen=True):
     """The file that was written and the number of its builds. Of recipes that were read: what was left out,
     and their nixpkgs if it is not the catalog's."""
 
-    FORMAT: ClassVar = 2
+    FORMAT: ClassVar = 3
     file: Path
     variants: int
     warned: int = 0
@@ -93,8 +91,6 @@ class InitReport(msgspec.Struct, frozen=True):
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
-    last_drivers: dict[str, str] = {}  # the last driver series of GPU generations that newer ones lack
-    newer: dict[str, str] = {}  # torch releases that are newer than those of the matrix, and what each lacks
 
 
 def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
@@ -136,15 +132,11 @@ def _started(request: InitRequest, addresses: str, reporter: Reporter) -> InitRe
         )
     opened = open_workspace(file)
     cells = opened.matrix.cells
-    lines = [opened.catalog.lines[name] for name in {cell.line for cell in cells}]
-    newest = max(lines, key=lambda line: version_key(line.torch), default=None)
     return InitReport(
         file,
         len(cells),
         warned=sum(bool(cell.warnings) for cell in cells),
         drivers=_drivers(cells, opened.catalog),
-        newer=newer_lines([cell.variant for cell in cells], newest, opened.catalog) if newest else {},
-        last_drivers=_last_drivers(cells, opened.catalog),
     )
 
 
@@ -214,12 +206,6 @@ def _drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
     return {str(cuda): str(min(needed[cuda])) for cuda in sorted(needed)}
 
 
-def _last_drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
-    """NVIDIA's last driver series for each GPU generation of the builds that newer drivers lack."""
-    gpus = [catalog.gpus[sm] for sm in sorted({cell.variant.sm for cell in cells if cell.variant.sm})]
-    return {gpu.generation: str(gpu.last_driver) for gpu in gpus if gpu.last_driver}
-
-
 def run(*, request: InitRequest, json: JsonOption = False) -> None:
     """Write a torchsmith.toml, the file that says which builds you ship.
 
@@ -262,9 +248,3 @@ def _print_report(report: InitReport) -> None:
             else "; for an older one: torchsmith pick --gpu GPU --driver VERSION"
         )
         write_stderr(f"CUDA {first}: needs NVIDIA driver {driver} or newer{other}")
-    for generation, series in report.last_drivers.items():
-        write_stderr(f"NVIDIA driver series {series} is the last for {generation}")
-    if report.newer:
-        write_stderr(
-            f"newer torch releases, and what each lacks: torchsmith line list ({', '.join(report.newer)})"
-        )

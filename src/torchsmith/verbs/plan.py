@@ -168,9 +168,9 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
 
 def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> None:
     """Suggest what to do after a plan; with `check`, exit 1 if a file should change."""
-    if not check and (report.pending or report.stopped):
+    if report.pending or report.stopped:
         next_step("apply", *request.words, workspace=request.workspace)
-    elif not check:
+    else:
         suggest_adoption(report, request)
     exit_if(check and (report.pending or report.skipped or report.ignored or report.stopped))
 
