@@ -192,7 +192,6 @@ def _facts(new: str, move: Move, catalog: Catalog, packages: Collection[str] | N
         "pythons": [str(python) for python in (known or like).pythons],
         "triton": known.triton if known else "",
         "source": "this workspace",
-        "unproved": CLAIM,
     }
     facts: dict[str, FactTable] = {"lines": {new: entry}}
     builds = {name: build for name, build in like.every_build.items() if build.pin}
