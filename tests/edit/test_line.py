@@ -21,7 +21,7 @@ from torchsmith.edit.proposal import Proposal, write_proposal
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.line import LineAddRequest
 from torchsmith.verbs.line import add_line as request_line
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import DEFAULT, open_workspace
 from torchsmith.workspace.proved import remember
 
 TOML = """format = 1
@@ -185,13 +185,19 @@ def test_a_fact_written_by_hand_is_a_claim_until_an_evaluation(workspace: Path) 
     assert not [cell for cell in open_workspace(workspace).matrix.cells if cell.warnings]
 
 
-def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> None:
+def test_the_cells_of_profile_real_follow_without_an_editor(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toml = workspace / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace("2.10", "2.9"))  # profile real has another line
+    apply(ApplyRequest(workspace=workspace, git=False, yes=True))
+    monkeypatch.chdir(workspace)
     added = add_line(workspace, *NEW, matrix=True)
     assert "torchsmith.toml" in [edit.path for edit in added.edits]
     cells = Counter(cell.line for cell in open_workspace(workspace).matrix.cells)
-    real = Counter(cell.line for cell in open_workspace(None, "real").matrix.cells)
+    real = Counter(cell.line for cell in open_workspace(DEFAULT, "real").matrix.cells)
     assert cells["2.29"] == sum(real.values()) > 0
-    assert cells["2.10"] == 6  # what was there stays, under its own names
+    assert cells["2.9"] == 6  # what was there stays, under its own names
     apply(ApplyRequest(workspace=workspace, git=False))
     assert list(workspace.glob("build-torchaudio/.flox/pkgs/torchaudio229-*.nix"))
 

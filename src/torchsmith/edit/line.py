@@ -34,7 +34,7 @@ from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
 from torchsmith.matrix.variant import Cuda
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.load import DEFAULT, FILE, Workspace, open_workspace
 
 LINES = "catalog/lines.toml"
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
@@ -157,7 +157,7 @@ def is_buildable(name: str, catalog: Catalog) -> bool:
 def matrix_of_line(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     """Blocks of torchsmith.toml for the cells of profile `real` that the line can build, in the Python that
     the nixpkgs prefers and the profile's CUDA, or the newest that the line has."""
-    cells = open_workspace(None, "real").matrix.cells
+    cells = open_workspace(DEFAULT, "real").matrix.cells
     cudas = {str(cell.variant.cuda) for cell in cells} & line.cuda.keys() or line.cuda.keys()
     cuda = max(cudas, key=version_key, default="")
     pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
