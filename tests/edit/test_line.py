@@ -16,8 +16,9 @@ from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Exists, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.edit.line import line_rows, propose_line
-from torchsmith.edit.pin import Move
+from torchsmith.edit.pin import Move, moves
 from torchsmith.edit.proposal import Proposal, write_proposal
+from torchsmith.matrix.describe import explain
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.line import LineAddRequest
 from torchsmith.verbs.line import add_line as request_line
@@ -200,6 +201,22 @@ def test_the_cells_of_profile_real_follow_without_an_editor(
     assert cells["2.9"] == 6  # what was there stays, under its own names
     apply(ApplyRequest(workspace=workspace, git=False))
     assert list(workspace.glob("build-torchaudio/.flox/pkgs/torchaudio229-*.nix"))
+
+
+def test_all_say_the_same_of_what_a_line_can_be_built_for(workspace: Path) -> None:
+    added = add_line(workspace, "2.15", Move("2.12", torch="2.15.0"))
+    catalog = added.after.catalog
+    line, like = catalog.lines["2.15"], catalog.lines["2.12"]
+    assert "13.2" in line.cuda, "the wheels have it"
+    assert line.pythons == like.pythons, "the wheels have one more than their nixpkgs"
+    [row] = [row for row in line_rows(added.after) if row.name == "2.15"]
+    facts = {fact.what: fact.after for fact in moves("2.15", None, catalog)}
+    assert line.cudas == row.cudas == facts["CUDA"].split(", ") == ["12.8", "12.9", "13.0", "13.1"]
+    for cuda in ("12_6", "13_2"):
+        rejected = explain(f"pytorch215-python313-cuda{cuda}-sm90-avx2", catalog)
+        assert rejected.verdict == "rejected"
+        assert "has 12.8, 12.9, 13.0, 13.1)" in rejected.reasons[0]
+        assert "line add" not in rejected.reasons[0]
 
 
 def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:

@@ -75,7 +75,7 @@ def _row(line: Line, cells: int, workspace: Workspace, *, own: bool) -> LineRow:
         torch=line.torch,
         companions={name: version for name, version in line.versions.items() if version},
         pins=pins,
-        cudas=[*map(str, line.cuda)],
+        cudas=line.cudas,
         backends=[
             f"{catalog.backends[name].title} {release}".strip()
             for name, releases in line.backends.items()
@@ -158,7 +158,7 @@ def matrix_of_line(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     """Blocks of torchsmith.toml for the cells of profile `real` that the line can build, in the Python that
     the nixpkgs prefers and the profile's CUDA, or the newest that the line has."""
     cells = open_workspace(DEFAULT, "real").matrix.cells
-    cudas = {str(cell.variant.cuda) for cell in cells} & line.cuda.keys() or line.cuda.keys()
+    cudas = {str(cell.variant.cuda) for cell in cells}.intersection(line.cudas) or line.cudas
     cuda = max(cudas, key=version_key, default="")
     pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
     pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.probed)]
@@ -187,22 +187,25 @@ def _facts(new: str, move: Move, catalog: Catalog, packages: Collection[str] | N
     if not like.torch or like.flavor:
         raise Invalid(f"line {like.name} is not a torch release that another could be built like")
     known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
-    entry: FactTable = {
-        **release_of(like, move, catalog, packages),
-        "pythons": [str(python) for python in (known or like).pythons],
-        "triton": known.triton if known else "",
-        "source": "this workspace",
-    }
-    facts: dict[str, FactTable] = {"lines": {new: entry}}
     builds = {name: build for name, build in like.every_build.items() if build.pin}
     if not builds:
         raise Invalid(f"line {like.name} has no nixpkgs that the new one could be built from")
+    facts: dict[str, FactTable] = {}
     pin: Pin | None = None
     if move.rev:
         old = Counter(build.pin for build in builds.values()).most_common(1)[0][0]
         pin, table = pin_at(move, catalog)
         builds = _builds_of(pin, {name: build for name, build in builds.items() if build.pin == old}, catalog)
         facts |= {"pins": {pin.name: table}} if table else {}
+    # A nixpkgs with another torch has what that needs, for its Pythons.
+    own = pin is not None and pin.torch == move.torch
+    pythons = [python for python in (known or like).pythons if own or python in like.pythons]
+    entry: FactTable = {
+        **release_of(like, move, catalog, packages),
+        "pythons": [*map(str, pythons)],
+        "triton": known.triton if known else "",
+        "source": "this workspace",
+    }
     made = builds_at(pin, builds, move.torch, catalog)
     made = {name: build | {"unproved": CLAIM, "claimed": True} for name, build in made.items()}
     for name, build in made.items():
