@@ -349,6 +349,7 @@ def test_a_recipe_in_the_repository_of_another_package_is_told_its_place(
     pkgs = repository(tmp_path / "build-pytorch", RIGHT, vision) / ".flox/pkgs"
     monkeypatch.chdir(tmp_path)
     assert call("init", "--from", "build-pytorch").code == 0
+    (tmp_path / "catalog/packages.toml").unlink()  # which says that both are in one repository
     (pkgs / f"{vision}.nix").write_text(text or (pkgs / f"{vision}.nix").read_text())
     changes = json.loads(call("plan", "--json").out)["changes"]
     [there] = [one for one in changes if one["path"] == f"build-pytorch/.flox/pkgs/{vision}.nix"]
