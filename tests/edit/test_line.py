@@ -283,6 +283,16 @@ def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Pat
     assert call("line", "remove", "2.29", "-w", workspace).error == "not-known"
 
 
+def test_a_release_that_torchsmith_only_knows_of_is_not_removed_below_its_builds(
+    workspace: Path, call: Call
+) -> None:
+    add_line(workspace, "2.15", Move("2.12", torch="2.15.0"), matrix=True)
+    refused = call("line", "remove", "2.15", "-w", workspace)
+    assert refused.error == "conflict"
+    assert "torchsmith.toml:9" in refused.err
+    assert "line add" not in refused.err
+
+
 def test_a_line_whose_nixpkgs_has_another_torch_is_refused(workspace: Path, call: Call) -> None:
     words = ("line", "add", "2.14", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", "sample")
     refused = call(*words)

@@ -17,6 +17,7 @@ from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Empty, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
+from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, table_text
 from torchsmith.edit.pin import (
     FactTable,
@@ -130,9 +131,11 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool) -> Proposal:
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
     users = sum(cell.line == name for cell in workspace.matrix.cells)
-    if users and name not in builtin_catalog().lines:
-        hint = "remove them from torchsmith.toml first"
-        raise Conflict(f"{counted(users, 'cell')} of {workspace.source.name} are of line {name}", hint=hint)
+    if users and not is_buildable(name, builtin_catalog()):
+        source, hint = workspace.source, "remove that from torchsmith.toml first"
+        at = next((block.path for block in workspace.spec.blocks if block.line == name), ())
+        where = place(source.text, source.name, at) if at else None
+        raise Conflict(f"{counted(users, 'build')} of line {name} would be lost", hint=hint, where=where)
     after = drop(text, name)
     edit = fact_edit(workspace.home, LINES, after, "the line")
     proposal = proposed(workspace, {LINES: after}, [edit], adopt=adopt)
