@@ -203,7 +203,9 @@ def test_a_fix_is_suggested_before_a_file_is_taken_over(
     first, *_ = [line for line in call("plan").err.splitlines() if line.startswith("next: ")]
     assert first.startswith("next: torchsmith audit . --fix") is fixed
     assert call("audit", ".", "--fix").code == (0 if fixed else 1)
-    assert call("plan", "--check").code == (0 if fixed else 1)
+    checked = call("plan", "--check")
+    assert checked.code == (0 if fixed else 1)
+    assert ("1 file would change with --adopt" in checked.err) is not fixed
 
 
 def test_a_plan_and_its_next_step_say_what_the_same_options_write(
