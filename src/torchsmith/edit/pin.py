@@ -208,7 +208,8 @@ def place_build(entry: FactTable, name: str, build: FactTable) -> None:
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
     """The pin of a revision, and what the catalog lacks of its entry."""
     if move.sha256 and not HASH.fullmatch(move.sha256):
-        raise Invalid(f"{move.sha256!r} is not a sha256", hint="as nix-prefetch-url --unpack prints it")
+        hint = "as nix-hash --type sha256 --base32 TREE prints it"
+        raise Invalid(f"{move.sha256!r} is not a sha256", hint=hint)
     stated = {"sha256": move.sha256} if move.sha256 else {}
     known = find_pin(move.rev, catalog)
     if known is not None and not move.probed:
