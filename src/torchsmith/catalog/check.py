@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -193,16 +192,15 @@ def package_faults(catalog: Catalog) -> Iterator[Problem]:
         places = [catalog.place("packages", (name, "needs")) for name in circle]
         where = next((place for place in places if place and Path(place.file).parent != DATA), places[0])
         yield Invalid(message, hint="a package is built before what needs it: take one need out", where=where)
-    folders = Counter(package.folder.lower() for package in catalog.packages.values())
     for package in reversed(catalog.packages.values()):  # a workspace's own come last: the fault is theirs
-        for field, message, hint in _package_faults(package, catalog, folders):
+        for field, message, hint in _package_faults(package, catalog):
             yield Invalid(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
 
 
 PackageFault = tuple[tuple[str | int, ...], str, str]  # the value, what is wrong, what to do
 
 
-def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
+def _mistaken_identity(package: Package, catalog: Catalog) -> Iterator[PackageFault]:
     """Names of a package that cannot be, or that are another's."""
     name = package.name
     if not PACKAGE_NAME.fullmatch(name) or "-python" in name:
@@ -227,14 +225,12 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
             yield (), f"{name} and {other} are one name for Flox", "rename one of them"
         if other != name and re.fullmatch(rf"{re.escape(other)}\d{{2,4}}", name):
             yield (), f"{name} reads as a release of {other}", "rename it"
-    if folders[package.folder.lower()] > 1:
-        yield ("repo",), f"two packages are in {package.folder}", "give each its own repo"
 
 
-def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
+def _package_faults(package: Package, catalog: Catalog) -> Iterator[PackageFault]:
     """Faults of one package."""
     name = package.name
-    yield from _mistaken_identity(package, catalog, folders)
+    yield from _mistaken_identity(package, catalog)
     for index, need in enumerate(package.needs):
         if need not in catalog.packages:
             hint = did_you_mean(need, catalog.packages)

@@ -17,6 +17,7 @@ from torchsmith.catalog.axes import (
     Sm,
 )
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.text import listed, written_as
 
 
@@ -364,6 +365,11 @@ class Line(Entry, frozen=True, kw_only=True):
             for release, build in releases.items()
         }
         return ({"cpu": self.cpu} if self.cpu else {}) | dict(self.cuda) | others
+
+    @property
+    def cudas(self) -> list[str]:
+        """The CUDA releases for which a nixpkgs is known, the oldest first."""
+        return sorted((name for name, build in self.cuda.items() if not build.lacks_pin), key=version_key)
 
     def version_of(self, package: str) -> str:
         """The release of a package in this line; empty if it is whatever nixpkgs has."""

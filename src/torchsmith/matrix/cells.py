@@ -353,18 +353,23 @@ def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     toolkit = variant.toolkit
     if toolkit is None:
         return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
-    builds = line.backends.get(toolkit.backend, {}) if isinstance(toolkit, BackendVersion) else line.cuda
-    note = f"line {line.name} has {', '.join(sorted(builds, key=version_key))}" if builds else ""
     title = toolkit_title(variant, catalog)
-    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", note)
+    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", _has(line, toolkit))
+
+
+def _has(line: Line, toolkit: CudaVersion | BackendVersion) -> str:
+    """Which releases of CUDA or another backend a line can be built for; empty for none."""
+    builds = line.backends.get(toolkit.backend, ()) if isinstance(toolkit, BackendVersion) else line.cudas
+    return f"line {line.name} has {', '.join(builds)}" if builds else ""
 
 
 def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     what = toolkit_title(variant, catalog) or "the CPU"
+    has = _has(line, variant.toolkit) if variant.toolkit else ""
     return Reason(
         "no-pin",
         f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it for {what}",
-        f"torchsmith line add {line.name} --matrix",
+        has or f"torchsmith line add {line.name} --matrix",
     )
 
 

@@ -34,7 +34,7 @@ from torchsmith.matrix import (
     expand,
     read_name,
 )
-from torchsmith.matrix.cells import Accepted, assess, newest_pin
+from torchsmith.matrix.cells import Accepted, Decision, assess, newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
@@ -112,6 +112,12 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         """The line that this workspace builds a cell with, if it has one for it."""
         cell = self.find(variant)
         return cell.line if cell else self.settings.line
+
+    def decide(self, variant: Variant) -> Decision:
+        """The decision on a cell; of the matrix's own without the warnings that an evaluation answered."""
+        if cell := self.find(variant):
+            return Accepted(self.catalog.lines[cell.line], cell.warnings)
+        return assess(variant, self.catalog, self.settings.line)
 
     def in_matrix(self, variant: Variant) -> str:
         """A sentence on whether the matrix has a cell."""
