@@ -15,7 +15,7 @@ from tests.host.machines import stated
 from torchsmith.catalog import DriverVersion, GpuTarget, Sm
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
 from torchsmith.core.problem import Invalid, NotKnown, Problem
-from torchsmith.host.commands import Environment, build_commands, install_command
+from torchsmith.host.commands import Environment, build_commands
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
 from torchsmith.host.rank import Ranking, rank, why_after
@@ -226,7 +226,6 @@ def test_companions_of_the_choice_are_named() -> None:
 
 def test_the_commands_are_those_that_a_person_types() -> None:
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
-    assert install_command(variant, "acme") == "flox install acme/torchvision-python313-cuda13_0-sm120-avx512"
     here = Environment(nix=True, flox=False, folder="a b")
     assert build_commands([variant], here) == {
         "build": f"torchsmith apply -w 'a b' && torchsmith build -w 'a b' {variant}"
@@ -234,7 +233,6 @@ def test_the_commands_are_those_that_a_person_types() -> None:
     assert build_commands([variant], Environment(nix=False, flox=False, folder=".")) == {
         "write": "torchsmith apply"
     }
-    assert install_command(variant, "") == ""
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from torchsmith.catalog.names import (
     MAX_ANSWERS,
     holds,
     name_words,
-    nearest_names,
     parts_holding,
     parts_within,
     product_pattern,
+    typo_of,
 )
 from torchsmith.core.problem import NotKnown
 from torchsmith.core.text import listed
@@ -32,7 +32,7 @@ WORDS = read_cached(Path(__file__).with_name("gpu_words.toml"))
 FORMS = frozenset(name_words(WORDS["forms"]))
 BESIDE = FORMS | {*name_words(WORDS["beside"])}
 SIZES, NVIDIA, NOT_NVIDIA = (WORDS[name] for name in ("sizes", "nvidia", "not_nvidia"))
-MAKERS, MACHINE_TYPE = re.compile(WORDS["makers"]), re.compile(WORDS["machine_type"], re.IGNORECASE)
+MAKERS = re.compile(WORDS["makers"])
 OR = " or "  # between the names of which a text does not say which is the machine's
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
@@ -58,17 +58,13 @@ def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
 
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
-    if MACHINE_TYPE.search(name):
-        return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
-    if mac_chip(f"Apple {name}", catalog):
-        return f"for a Mac: 'Apple {name}'"
     if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
         return "this maker's GPU is not in the catalog; for the CPU alone, give none as the GPU"
     several = parts_within(name, catalog)
     if len(several) > 1:
         return f"it names {listed(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
+    names = [part for part, _ in parts_holding(name, catalog)] or [typo_of(name, parts)]
     known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
     hint = f"did you mean {listed(known, 'or')}? Or give" if known else "give"
     return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"

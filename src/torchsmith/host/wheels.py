@@ -185,16 +185,6 @@ def features_asked(
     return frozenset(need for offer in offers for need in cpu_needs(offer.wheel))
 
 
-def same_for(offers: Collection[WheelOffer], python: PythonVersion, catalog: Catalog) -> bool:
-    """Whether the offers for an unknown Python are those for this one: they use all GPUs, each is for the
-    Pythons of its release, and this one has all of these releases and the newest."""
-    releases = catalog.wheel_releases
-    used = {max(releases, key=version_key), *(wheel.torch for wheel in offers)}
-    used |= {wheel.other.torch for wheel in offers if wheel.other}
-    usual = all(wheel.pythons == releases[wheel.torch].pythons and not wheel.idle for wheel in offers)
-    return usual and all(python in releases[torch].pythons for torch in used)
-
-
 def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
     """Whether builds come before wheels: those of the `own` workspace, and any if a wheel leaves a GPU idle;
     never if the build leaves all of them `idle` and a wheel does not."""
