@@ -60,6 +60,7 @@ $(VENV)-lowest/.installed: pyproject.toml $(VENV)/.dev-installed
 	touch $@
 
 test-lowest: $(VENV)-lowest/.installed
+	sh tools/system-parts.sh
 	$(subst $(BIN),$(VENV)-lowest/bin,$(PYTEST)) -m 'not long' $(LOWEST_TESTS)
 
 test-all: $(VENV)/.dev-installed

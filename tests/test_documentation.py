@@ -164,7 +164,7 @@ def test_the_commands_of_a_guide_run(guide: str, clone: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("line", INSTALLS)
 def test_the_ways_to_install_work(line: str, clone: Path, tmp_path: Path) -> None:
-    assert line in commands("README.md")
+    assert line in (ROOT / "README.md").read_text()
     bin_ = tmp_path / "bin"
     path = f"{bin_}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     places = {"PIPX_HOME": "pipx", "UV_TOOL_DIR": "uv", "UV_CACHE_DIR": "uv-cache"}

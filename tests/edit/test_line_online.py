@@ -169,7 +169,7 @@ def test_without_a_server_nothing_is_written_and_the_answer_comes_at_once(place:
     file = place / "torchsmith.toml"
     text = file.read_text()
     file.write_text(text.replace("127.0.0.1:", "127.0.0.1:1/"))
-    for words in (("line", "add", NAME), ("line", "update", "2.9")):
+    for words in (("line", "add", NAME), ("line", "update", "2.10")):
         began = time.monotonic()
         refused = call(*words, "-w", place)
         assert (refused.code, refused.error) == (3, "missing-requirement")
