@@ -58,6 +58,8 @@ def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
 
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
+    if mac_chip(f"Apple {name}", catalog):
+        return f"for a Mac: 'Apple {name}'"
     if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
         return "this maker's GPU is not in the catalog; for the CPU alone, give none as the GPU"
     several = parts_within(name, catalog)

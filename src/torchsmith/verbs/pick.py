@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -28,7 +29,7 @@ from torchsmith.cli.pick_report import (
 )
 from torchsmith.cli.pick_view import print_pick, why_missing
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Invalid, by_name
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
@@ -36,10 +37,11 @@ from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import Environment, build_commands, detect_environment
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.resolve import Capability, is_windows
+from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheel_needs import WheelWish, why_no_wheel
 from torchsmith.host.wheels import WheelOffer, wheels_for
+from torchsmith.matrix import Cell
 from torchsmith.matrix.select import Selector, is_of_axes, joined
 from torchsmith.workspace.load import Workspace, open_workspace
 
@@ -113,6 +115,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
             raise Conflict(f"{word} is a file, not a selector", hint=f"write --from {shell_word(word)}")
     opened = request.opened()
     catalog = opened.catalog
+    words = request.selectors
     request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
     stated = _python(request.python, catalog) if request.python else None
@@ -120,7 +123,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
     python = wanted or active_python()
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
-    candidates = opened.select(request.selectors).cells if complete else opened.cells_of(catalog.torch)
+    candidates = _selected(opened, request, words) if complete else opened.cells_of(catalog.torch)
     released = of_release(candidates, request.torch, catalog)
     cells = [cell for cell in released if cell.variant.python == python]
     has: Holds | None = None if complete else opened.has
@@ -183,6 +186,22 @@ def pick(request: PickRequest | None = None) -> PickReport:
         not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not here.nix and not here.flox,
     )
+
+
+def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> Sequence[Cell]:
+    """Return the selected candidates. Raises NotKnown for an unknown word, with how a sentence is read."""
+    try:
+        return opened.select(request.selectors).cells
+    except NotKnown as problem:
+        from torchsmith.host.read_report import read_report
+
+        text = " ".join(words)
+        with suppress(Problem):
+            known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
+            if (known.sms or known.targets) and not known.unknown_gpus:
+                sentence = f"echo {shell_word(text)} | torchsmith pick --from -"
+                problem.hint += f"; to describe a machine: {sentence}"
+        raise
 
 
 def pick_facts(request: PickRequest | None = None) -> HostFacts:
