@@ -79,7 +79,9 @@ LAYOUTS = {
     "GPU 1: NVIDIA GeForce RTX 4080 SUPER [Discrete]\nGPU 2: AMD Raphael [Integrated]": "- sm89 - -",
     "OS: Fedora Linux x86_64\nGPU: AMD Radeon 8060S [Integrated]": "x86_64-linux - - gfx1151",
     " - Module: NVIDIA Jetson Orin Nano (8GB ram)\n - Release: 5.15.148-tegra": "aarch64-linux sm87 540 -",
-    "Kaggle notebook with 2x T4, driver 560.35.03": "- sm75 - -",
+    "Kaggle notebook with 2x Tesla T4, driver 560.35.03": "- sm75 - -",
+    "GPU: GeForce RTX 3070\nmy Ryzen 7 5800X has L2: 4 MiB": "x86_64-linux sm86 - -",
+    "a GeForce RTX 3070 beside a Ryzen 7 5800X, 512KB L1 and 4MB L2 cache": "x86_64-linux sm86 - -",
     "Specs: 13900k, 4090, 64gb ddr5, win 11": "x86_64-windows sm89 - -",
     "CPU: i5-10400\nGPU: GTX 1660 Ti 6GB\nOS: Win10": "x86_64-windows sm75 - -",
     "DriverVersion  Name\n31.0.15.5222   NVIDIA GeForce RTX 3060": "x86_64-windows sm86 552.22 -",
@@ -89,7 +91,7 @@ LAYOUTS = {
     "homelab: Ryzen 5 5600G, no dedicated GPU": "x86_64-linux - - -",
     "Marketing Name: AMD Radeon RX 7900 XTX\n  Name:   gfx1100": "- - - gfx1100",
     "GPU0:\n\tapiVersion = 1.3.242\n\tdeviceName = NVIDIA GeForce RTX 4060 Ti": "- sm89 - -",
-    "Kaggle, accelerator GPU T4 x2": "- sm75 - -",
+    "Kaggle, accelerator: T4 x2": "- sm75 - -",
 }
 
 
@@ -304,10 +306,28 @@ def test_an_apple_m4_is_no_tesla_m4() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["port 4090 is taken", "L2 cache, P8 state, T4 of 5 rounds", "a 100 GB disk", "losses: 12, 4090, 8192"],
+    [
+        "port 4090 is taken",
+        "L2 cache, P8 state, T4 of 5 rounds",
+        "two L2 x 4 MiB, 2 x L2",
+        "a 100 GB disk",
+        "losses: 12, 4090, 8192",
+    ],
 )
 def test_a_number_or_a_short_word_is_no_gpu_by_itself(line: str) -> None:
     assert find_gpus(line, CATALOG, field=False) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CPU:\n  Info: 6-core model: AMD Ryzen 5 3600 bits: 64 cache: L1: 512 KiB L2: 8 MiB L3: 16 MiB\n",
+        "CPU:\n  Info: quad core model: Intel Core i7-1165G7 type: MT MCP cache: L2: 6 MiB\n",
+        "a Ryzen 5 3600 with 512KB L1 and 4MB L2 cache, Ubuntu\n",
+    ],
+)
+def test_a_cache_is_no_gpu(text: str) -> None:
+    assert not capability_of(resolve(read_report(text, "report.txt", CATALOG), CATALOG)).sms
 
 
 def test_standard_input_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ class _Scan:
 
     def _gpu_field(self, value: str, begin: int, *, certain: bool) -> None:
         value = words("in_cpu").sub("", value)
-        found = find_gpus(value, self.catalog, field=True)
+        found = find_gpus(value, self.catalog, field=certain)
         if words("graphics").search(value):
             self._note(f"shows graphics that no build uses: {value[:60]}")
         if not certain and not any(named.product for named in found):
