@@ -177,7 +177,7 @@ def test_the_oldest_driver_that_meets_the_stated_condition_gets_the_answer(gpu: 
 
 
 def test_a_jetson_is_asked_for_its_jetpack_and_not_for_a_desktop_driver() -> None:
-    for gpu, pack in (("Jetson AGX Orin", "6"), ("Jetson AGX Thor", "7")):
+    for gpu, pack in (("Jetson AGX Orin", "6.1"), ("Jetson AGX Thor", "7")):
         answer = pick(stated(gpu=gpu), CELLS, CATALOG, CATALOG.workloads["general"])
         [reason] = [one for one in answer.choice.variants[0].fit.assumptions if one.code == "driver"]
         assert f"JetPack {pack} " in reason.text
@@ -241,8 +241,8 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         ({"cpu": "zen9"}, NotKnown, "'zen9'", "zen4"),
         ({"cpu": "Saphire Rapids"}, NotKnown, "'Saphire", "Rapids?"),
         ({"gpu": "RTX 9999"}, NotKnown, "'RTX 9999'", "sm89"),
-        ({"gpu": "RTX 4900"}, NotKnown, "'RTX 4900'", "RTX 4090"),
-        ({"gpu": "H10"}, NotKnown, "'H10'", "H100"),
+        ({"gpu": "RTXX 4090"}, NotKnown, "'RTXX 4090'", "RTX 4090"),
+        ({"gpu": "H10"}, NotKnown, "'H10'", "sm89"),
         ({"driver": "12.8"}, Invalid, "CUDA release", "570.26"),
         ({"gpu": "Intel Gaudi 3"}, NotKnown, "Gaudi", "none"),
         ({"gpu": "A100 RTX 4090"}, NotKnown, "A100", " + "),

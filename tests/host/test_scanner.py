@@ -68,7 +68,7 @@ LAYOUTS = {
         "- sm61 368.81 -"
     ),
     "OS version: Windows NT 6.1\nName: NVIDIA GeForce GTX 1660": "x86_64-windows sm75 - -",
-    "JetPack 6.2 on a\nJetson Orin NX 16GB Devkit": "aarch64-linux sm87 540 -",
+    "JetPack 6.2 on a\nJetson Orin NX 16GB Devkit": "aarch64-linux sm87 540.4.0 -",
     "mac book m2上": "aarch64-darwin - - mps",
     "My RTX 4090 fails with --height 960": "- sm89 - -",
     "our aarch64 builds are compiled for neoverse-n1": "aarch64-linux - - -",
@@ -255,6 +255,33 @@ def test_jetpack_5_is_refused_by_its_name(text: str) -> None:
     assert wheels_for(answer.host, CATALOG)[0].uses_no_gpu
     reasons = [reason.text for miss in answer.near for reason in miss.reasons]
     assert any("JetPack 6" in reason and "this driver is 35 (JetPack 5)" in reason for reason in reasons)
+
+
+JTOP = " Model: NVIDIA Jetson AGX Orin Developer Kit\n Module: NVIDIA Jetson AGX Orin (64GB ram)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "driver"),
+    [
+        (" Jetpack 6.0 [L4T 36.3.0]\n CUDA: 12.2.140\n cuDNN: 8.9.4.25", "540.3.0"),
+        ("# R36 (release), REVISION: 2.0, GCID: 35084178, BOARD: generic", "540.2.0"),
+        ("JetPack 6.0", "540.3.0"),
+    ],
+)
+def test_jetpack_6_0_gets_no_wheel_for_a_cuda_that_it_lacks(text: str, driver: str) -> None:
+    answer = answered(JTOP + text)
+    assert (str(answer.host.driver), len(answer.facts.gpus.value if answer.facts.gpus else ())) == (driver, 1)
+    assert not answer.served
+    assert wheels_for(answer.host, CATALOG)[0].uses_no_gpu
+    reasons = [reason.text for miss in answer.near for reason in miss.reasons]
+    assert any("JetPack 6.1 or newer" in reason and "(JetPack 6.0)" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("text", ["L4T 36.4.3", "L4T 36.5.0", "JetPack 6.2", "JetPack 6"])
+def test_jetpack_6_1_and_newer_get_the_wheel(text: str) -> None:
+    [wheel] = wheels_for(answered(JTOP + text).host, CATALOG)
+    assert wheel.cuda == "12.6"
+    assert any("JetPack 6.1" in text for text in wheel.assumptions) == (text == "JetPack 6")
 
 
 @pytest.mark.parametrize("gpu", ["GH200", "GB200", "DGX Spark", "Thor"])

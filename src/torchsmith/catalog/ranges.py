@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from torchsmith.catalog.axes import BadValue
@@ -18,6 +19,13 @@ def version_key(version: str) -> tuple[int, ...]:
     while parts and parts[-1] == 0:
         parts.pop()
     return tuple(parts)
+
+
+def latest_of(versions: Mapping[str, str], wanted: str) -> str:
+    """The name of the latest version of the same series that is not after another; empty if there is none."""
+    own = version_key(wanted)
+    able = {name: key for name, text in versions.items() if (key := version_key(text))[:1] == own[:1]}
+    return max((name for name, key in able.items() if key <= own), key=lambda name: (able[name], name), default="")
 
 
 @lru_cache(1024)  # a matrix asks the same few questions of every cell

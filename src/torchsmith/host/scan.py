@@ -17,6 +17,7 @@ from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx, SystemRelease
 from torchsmith.catalog.gpu_names import OR
 from torchsmith.catalog.names import cpu_of_name
+from torchsmith.catalog.ranges import latest_of, version_key
 from torchsmith.core.text import listed
 from torchsmith.host.facts import (
     Fact,
@@ -60,6 +61,7 @@ class _Scan:
         self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
         self.l4ts: set[str] = set()  # releases of Linux for Tegra
+        self.by_jetpack: set[str] = set()  # those of the JetPacks that are named
         self.systems: list[str] = []  # values of keys that name a system
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
@@ -94,6 +96,7 @@ class _Scan:
             instance=self._instance(),
         )
         gpus = tuple(self._named_gpus())
+        gpus = gpus[:1] if jetson else gpus  # its board, and the module on that, name one
         facts = replace(facts, gpus=Fact(gpus, self.source) if gpus or "no_gpu" in flags else None)
         mac = facts.system is not None and facts.system.value.endswith("-darwin")
         facts = replace(facts, notes=tuple(self.notes if mac else self.notes | self.lacking))
@@ -111,10 +114,12 @@ class _Scan:
         for key in ("smi", "instance"):
             if key in fields:
                 self.first.setdefault(key, fields[key])
-        self.l4ts |= {fields[key] for key in ("l4t", "l4t_file") if key in fields}
+        l4ts = (re.findall(r"\d+", fields[key]) for key in ("l4t", "l4t_file") if key in fields)
+        self.l4ts |= {".".join(numbers) for numbers in l4ts}
         if jetpack := fields.get("jetpack"):
-            packs = self.catalog.jetpacks.items()
-            self.l4ts |= {name for name, pack in packs if pack.jetpack == jetpack} or {"?"}
+            packs = {name: pack.jetpack for name, pack in self.catalog.jetpacks.items()}
+            same = (name for name, text in packs.items() if text == jetpack)
+            self.by_jetpack.add(max(same, default="") or latest_of(packs, jetpack) or "?")
         if driver := fields.get("driver"):
             self.drivers[driver] = None
         if cpu := fields.get("host_cpu"):
@@ -223,9 +228,11 @@ class _Scan:
         """The release of Linux for Tegra, by itself, its JetPack or its kernel; `?` if that is not clear."""
         kernel = re.search(r"\b(\d+\.\d+)\.[\w.+-]*-tegra\b", self.text)
         packs = self.catalog.jetpacks.items()
-        stated = self.l4ts or {name for name, pack in packs if kernel and pack.kernel == kernel[1]}
-        jetpacks = {self.catalog.jetpacks[name].jetpack for name in stated if name in self.catalog.jetpacks}
-        return max(stated) if len(jetpacks) == 1 else "?" if stated or tegra else ""
+        stated = self.l4ts or self.by_jetpack
+        stated = stated or {name for name, pack in packs if kernel and pack.kernel == kernel[1]}
+        exact = {name for name in stated if "." in name} or stated
+        series = {name.partition(".")[0] for name in stated}
+        return min(exact, key=version_key) if len(series) == 1 else "?" if stated or tegra else ""
 
     def _driver(self) -> Fact[DriverVersion] | None:
         """The driver; of several the oldest."""

@@ -245,8 +245,9 @@ def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -
 
 def _cuda_of_jetpack(driver: DriverVersion, catalog: Catalog) -> CudaVersion:
     """The CUDA release that a Jetson's driver came with; 0.0 if the catalog does not know it."""
-    packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(driver.parts[0]))
-    return CudaVersion.parse(next((pack.cuda for pack in packs), "0.0"))
+    packs = [pack for pack in catalog.jetpacks.values() if pack.cuda]
+    own = [pack for pack in packs if driver_reaches(driver, DriverVersion.parse(pack.driver)) is not False]
+    return max((CudaVersion.parse(pack.cuda) for pack in own), default=CudaVersion.parse("0.0"))
 
 
 def _drivers_needed(
