@@ -17,7 +17,7 @@ from torchsmith.core.problem import Invalid, NotKnown
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.gpu_mentions import find_gpus
 from torchsmith.host.pick import Pick, missing_commands, pick
-from torchsmith.host.read_report import read_report
+from torchsmith.host.read_report import machine_of, read_report
 from torchsmith.host.resolve import capability_of, known_isas, resolve
 from torchsmith.host.stated import gather
 from torchsmith.host.wheels import wheels_for
@@ -25,6 +25,7 @@ from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
 CELLS = open_workspace(None, "every").cells_of(CATALOG.torch)
+LSPCI_AMD = "c4:00.0 VGA compatible controller: Advanced Micro Devices, Inc. [AMD/ATI] "
 # Machines in the layouts that people use: system, architectures, driver, target of another maker's GPU.
 LAYOUTS = {
     "OOM on an RTX 3090, Ubuntu\nNVIDIA-SMI 560.35.03   Driver Version: 560.35.03": "- sm86 560.35.03 -",
@@ -76,6 +77,13 @@ LAYOUTS = {
     "riscv64 Linux, BananaPi F3; as for arm64": "riscv64-linux - - -",
     "none-manylinux_2_28_loongarch64.whl is not supported": "loongarch64-linux - - -",
     "platform:  linux\nCUDA  None\nArchitecture: x86_64": "x86_64-linux - - -",
+    LSPCI_AMD + "Phoenix1 (rev c8)": "- - - gfx1103",
+    LSPCI_AMD
+    + "Renoir [Radeon RX Vega 6 (Ryzen 4000/5000 Mobile Series)] (rev c6)": "x86_64-linux - - gfx90c",
+    LSPCI_AMD + "Raphael (rev c8)\nGPU 0: NVIDIA L4\nArchitecture: x86_64": "x86_64-linux sm89 - -",
+    LSPCI_AMD + "Newton9 (rev c8)": "- - - other",
+    "Info: model: AMD Ryzen 7 7840U w/ Radeon 780M Graphics bits: 64\n"
+    "  Device-1: AMD Phoenix3 vendor: Lenovo driver: amdgpu v: kernel": "x86_64-linux - - gfx1103",
     "GPU 1: NVIDIA GeForce RTX 4080 SUPER [Discrete]\nGPU 2: AMD Raphael [Integrated]": "- sm89 - -",
     "OS: Fedora Linux x86_64\nGPU: AMD Radeon 8060S [Integrated]": "x86_64-linux - - gfx1151",
     " - Module: NVIDIA Jetson Orin Nano (8GB ram)\n - Release: 5.15.148-tegra": "aarch64-linux sm87 540 -",
@@ -355,6 +363,27 @@ def test_a_number_or_a_short_word_is_no_gpu_by_itself(line: str) -> None:
 )
 def test_a_cache_is_no_gpu(text: str) -> None:
     assert not capability_of(resolve(read_report(text, "report.txt", CATALOG), CATALOG)).sms
+
+
+@pytest.mark.parametrize("name", ["Newton9 (rev c8)", "Renoir (rev c6)", "Device 1900 (rev c1)"])
+def test_no_wheel_is_offered_on_the_condition_that_an_amd_gpu_is_another(name: str) -> None:
+    [wheel] = wheels_for(answered(LSPCI_AMD + name + "\nArchitecture: x86_64").host, CATALOG)
+    assert wheel.uses_no_gpu
+    assert (name.partition(" (")[0] in wheel.drawbacks[0], "gfx900" in str(wheel.about)) == (True, False)
+
+
+def test_a_listing_without_a_display_leaves_the_gpu_unknown_and_says_so() -> None:
+    text = "00:00.0 Host bridge: Intel Corporation 440FX\n00:03.0 Ethernet controller: Red Hat, Inc.\n"
+    facts = machine_of([read_report(text, "report.txt", CATALOG)])
+    assert capability_of(facts).unknown_gpus
+    assert any("--gpu none" in note.text for note in facts.notes if note.gpu)
+
+
+def test_a_short_list_of_flags_denies_nothing() -> None:
+    text = (
+        "Architecture: x86_64\nFlags: avx avx2 ht lm nx pae sse sse2 sse3 sse4_1 sse4_2 ssse3 svm\nend: 1\n"
+    )
+    assert read_report(text, "report.txt", CATALOG).features is None
 
 
 def test_standard_input_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,9 +178,8 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
     if re.search(r"(?i)\bnvidia\b|geforce|quadro|tesla|\b[gr]tx\b", name):
         return None
     bare = re.match(r"(?i)\d{4} ?(?:XTX|XT|GRE)\b", name)
-    return _longest(f"RX {name}" if bare else name, catalog.gfx.values()) or _of_chip(
-        name, catalog.gfx.values()
-    )
+    product = _longest(f"RX {name}" if bare else name, catalog.gfx.values())
+    return product or _of_chip(name.removeprefix("AMD "), catalog.gfx.values())
 
 
 def _longest(name: str, gpus: Iterable[P]) -> P | None:

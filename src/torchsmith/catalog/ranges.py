@@ -24,8 +24,8 @@ def version_key(version: str) -> tuple[int, ...]:
 def latest_of(versions: Mapping[str, str], wanted: str) -> str:
     """The name of the latest version of the same series that is not after another; empty if there is none."""
     own = version_key(wanted)
-    able = {name: key for name, text in versions.items() if (key := version_key(text))[:1] == own[:1]}
-    return max((name for name, key in able.items() if key <= own), key=lambda name: (able[name], name), default="")
+    keys = [(version_key(text), name) for name, text in versions.items()]
+    return max(((key, name) for key, name in keys if key[:1] == own[:1] and key <= own), default=(own, ""))[1]
 
 
 @lru_cache(1024)  # a matrix asks the same few questions of every cell

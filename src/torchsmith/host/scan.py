@@ -57,6 +57,7 @@ class _Scan:
         self.lacking: dict[Note, None] = {}  # notes that count on machines that may have NVIDIA's GPUs
         self.gpus: dict[str, dict[str, str]] = {}  # by number or name
         self.amd_gpus: dict[str, str] = {}  # by target or name
+        self.amd_chips: dict[str, None] = {}  # that count if no other GPU is known
         self.first: dict[str, str] = {}  # facts of which the first counts
         self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
@@ -77,8 +78,14 @@ class _Scan:
         flags = matching("flags", [self.text])
         for note in matching("notes", [self.text]):
             self._note(note)
+        if not (self.gpus or self.amd_gpus):
+            self.amd_gpus = dict(zip(self.amd_chips, self.amd_chips, strict=True))
         if "amd" in flags and not self.amd_gpus:
             self.amd_gpus[AMD] = AMD
+        if "pci" in flags and not ("no_gpu" in flags or self.gpus or self.amd_gpus):
+            self._note(
+                "lists PCI devices and no display among them: --gpu none if that is all of it", gpu=True
+            )
         jetson = self._jetson("tegra" in flags)
         driver, system = self._driver(), self._system(bool(jetson))
         release = self._release(system)
@@ -125,6 +132,8 @@ class _Scan:
         if cpu := fields.get("host_cpu"):
             self.first.setdefault("cpu", cpu)
             self.systems.append("Linux x86_64")
+        if chip := fields.get("amd_chip"):
+            self.amd_chips[f"AMD {chip}"] = None
         if fields.keys() & {"amd", "gfx"}:
             self._amd_gpu(fields.get("amd", ""), fields.get("gfx", ""))
         elif fields.keys() & {"gpu", "cap", "chip"}:
@@ -182,6 +191,7 @@ class _Scan:
             return
         if kind == "gpu_perhaps" and (cpu := words("cpu").search(value)):
             self.first.setdefault("cpu", cpu[0])
+            return
         if kind in ("gpu", "gpu_perhaps"):
             if begin not in self.used:
                 self._gpu_field(value, begin, certain=kind == "gpu")
@@ -221,7 +231,7 @@ class _Scan:
             self._gpu({"gpu": re.split(r"[,(|]", value)[0]})
             self.used.add(begin)
         elif words("amd_gpu").search(value):
-            self._amd_gpu(value[:80])
+            self._amd_gpu(re.split(r" (?=[a-z][\w-]*: )", value)[0][:80])  # inxi goes on: vendor: Lenovo
             self.used.add(begin)
 
     def _jetson(self, tegra: bool) -> str:
