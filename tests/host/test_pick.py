@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.host.machines import stated
 from torchsmith.catalog import DriverVersion, GpuTarget, Sm
 from torchsmith.catalog.runs import driver_runs, gpu_code_runs
-from torchsmith.core.problem import Invalid, NotKnown, Problem
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem
 from torchsmith.host.commands import Environment, build_commands
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.pick import Assigned, Pick, PickedVariants, pick
@@ -242,6 +242,7 @@ def test_the_commands_are_those_that_a_person_types() -> None:
         ({"cpu": "Saphire Rapids"}, NotKnown, "'Saphire", "Rapids?"),
         ({"gpu": "RTX 9999"}, NotKnown, "'RTX 9999'", "sm89"),
         ({"gpu": "RTXX 4090"}, NotKnown, "'RTXX 4090'", "RTX 4090"),
+        ({"gpu": "RTX 4090 + none"}, Conflict, "none stands alone", "leave one of them out"),
         ({"gpu": "H10"}, NotKnown, "'H10'", "sm89"),
         ({"driver": "12.8"}, Invalid, "CUDA release", "570.26"),
         ({"gpu": "Intel Gaudi 3"}, NotKnown, "Gaudi", "none"),

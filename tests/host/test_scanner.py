@@ -198,6 +198,11 @@ def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:
     assert "does not know" not in notes
 
 
+def test_a_release_of_macos_states_the_system() -> None:
+    assert not answered("Apple M3, macOS 15.1").host.spoken
+    assert answered("a Mac with an Apple M3").host.spoken
+
+
 def test_an_unknown_system_is_a_condition() -> None:
     answer = answered("GPU 0: NVIDIA L4\nNvidia driver version: 580.65.06")
     fit = answer.choice.variants[0].fit

@@ -115,7 +115,7 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
         machine, _, kernel = facts.system.value.partition("-")
         if kernel == "linux":
             yield "system", f"this machine is {facts.system.value}: `uname -m` says {machine}"
-        else:
+        elif not facts.macos:
             yield "system", f"this machine runs {SYSTEM_NAMES.get(kernel, kernel)}, as the text says"
 
 
