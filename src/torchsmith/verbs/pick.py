@@ -184,7 +184,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         wheels=wheels,
         no_wheel="" if wheels else why_no_wheel(answer.host, catalog, wish),
         not_chosen=[*_not_chosen(answer, catalog)],
-        no_tools=not here.nix and not here.flox,
+        no_tools=not (here.nix or here.flox or request.machine.from_ or request.machine.cpu),
     )
 
 
