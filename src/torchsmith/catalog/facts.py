@@ -161,11 +161,11 @@ class SystemRelease(Entry, frozen=True, kw_only=True):
 
 
 class JetPack(Entry, frozen=True, kw_only=True):
-    """A release of Linux for Tegra, by its first number."""
+    """A release of Linux for Tegra, by its first number, or the first two."""
 
     name: str
-    jetpack: str
-    cuda: str
+    jetpack: str  # the first that has it
+    cuda: str = ""  # empty: the second number decides
     part: str = ""  # the one that it runs on; empty: there are several
     driver: str = ""
     kernel: str = ""  # Linux' release there
