@@ -430,11 +430,10 @@ def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild
 
 
 def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
-    """Why no machine has both this GPU and a CPU for this instruction set, if that is so."""
+    """Why no machine of the catalog has both this GPU and a CPU for this instruction set, if that is so."""
     if isa.platform not in gpu.platforms:
-        only = listed(platform.removesuffix("-linux") for platform in gpu.platforms)
-        cell = f"no machine can use this {isa.platform.removesuffix('-linux')} build"
-        yield Reason(UNUSABLE, f"{gpu.name} ({gpu.title}) exists only on {only}: {cell}")
+        machine = f"{isa.platform.removesuffix('-linux')} machine with {gpu.name} ({gpu.title})"
+        yield Reason(UNUSABLE, f"the catalog knows no {machine}: this build may have no use")
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
         titles = listed((catalog.cpus[cpu].title for cpu in gpu.cpus), "or")
         message = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -41,6 +42,7 @@ from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
 FILE = "torchsmith.toml"
+T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("default.toml")
 
 
@@ -146,7 +148,7 @@ class SettingsFile(msgspec.Struct, frozen=True):
     text: str
     shipped: bool = False  # it is torchsmith's own
 
-    def placed(self, work: Callable[[], Matrix]) -> Matrix:
+    def placed(self, work: Callable[[], T]) -> T:
         """Do `work`; a Problem about a value gets the line and column of that value."""
         try:
             return work()
