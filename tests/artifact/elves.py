@@ -99,9 +99,10 @@ def code_library(
     recorded: Iterable[str] = (),
     gpu: bytes = b"",
     aliases: Iterable[str] = (),
+    hidden: Iterable[str] = (),
 ) -> bytes:
     """A library with functions; local ones come after the name of their source file. It may record command
-    lines of its compiler. Aliases are further names of the code at its start."""
+    lines of its compiler. Aliases are further names of the code at its start, hidden ones keep that mark."""
     units = units or {}
     strings, symbols, code, unit = b"\0", bytes(SYMBOL.size), b"", ""
     for name, body in sorted(functions.items(), key=lambda item: item[0] not in units):
@@ -110,7 +111,7 @@ def code_library(
             symbols += SYMBOL.pack(len(strings), 4, 0, 0xFFF1, 0, 0)
             strings += unit.encode() + b"\0"
         binding = 0 if name in units else 1
-        symbols += SYMBOL.pack(len(strings), binding << 4 | 2, 0, 1, len(code), len(body))
+        symbols += SYMBOL.pack(len(strings), binding << 4 | 2, 2 * (name in hidden), 1, len(code), len(body))
         strings += name.encode() + b"\0"
         code += body
     for name in aliases:

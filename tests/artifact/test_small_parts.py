@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from torchsmith.artifact import interpreter
-from torchsmith.artifact.gpu import gpu_code
 from torchsmith.artifact.identity import toolkits_of
 from torchsmith.artifact.interpreter import interpreter_for
 from torchsmith.artifact.known import Owners
-from torchsmith.catalog import GpuTarget, builtin_catalog
+from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import NotFound
-
-
-def test_code_that_only_some_containers_hold_is_stray() -> None:
-    common, rare = map(GpuTarget.parse, ("9.0", "7.5"))
-    every, more = (
-        SimpleNamespace(entries=[SimpleNamespace(kind="elf", target=target, size=1) for target in targets])
-        for targets in ((common,), (common, rare))
-    )
-    containers: Any = [every] * 30 + [more]
-    assert {row.target: row.stray for row in gpu_code([containers]).rows} == {common: False, rare: True}
 
 
 def test_only_the_version_file_of_a_known_package_states_a_release() -> None:

@@ -89,7 +89,7 @@ def test_a_gpu_with_code_of_its_own_in_few_containers_runs_compatible_code(tmp_p
     found = service(report, "sm89")
     assert (found.verdict, found.native, found.compatible, found.by) == ("compatible", 1, 9, ("sm86",))
     assert service(report, "sm86").verdict == "native"
-    assert "1 of 10 containers have native code for sm89" in check(report, "gpu").text
+    assert "1 of 10 compiled files have native code for sm89" in check(report, "gpu").text
     assert not [found for found in report.checks if found.id == "waste"], "a 4090 runs what is for sm86"
 
 
@@ -158,14 +158,6 @@ def test_exact_code_serves_one_gpu_and_family_code_its_family(tmp_path: Path) ->
     name = "pytorch-python313-cuda13_0-sm100-avx2"
     assert native(judged(exact, name)) == ["sm100"]
     assert native(judged(family, name)) == ["sm100", "sm103"]
-
-
-def test_targets_in_every_container_are_told_from_strays(tmp_path: Path) -> None:
-    everywhere = [[elves.entry(90), elves.entry(120)] for _ in range(30)]
-    everywhere[0].append(elves.entry(90, flags=EXACT))
-    path = site(tmp_path, {"torch/lib/libtorch_cuda.so": gpu(*everywhere)})
-    report = judged(path, "pytorch-python313-cuda13_0-sm120-avx2")
-    assert {str(row.target): row.stray for row in report.gpu} == {"90": False, "90a": True, "120": False}
 
 
 def test_code_for_other_targets_is_waste_in_bytes(tmp_path: Path) -> None:
@@ -278,6 +270,21 @@ def test_local_functions_are_judged_by_the_file_they_come_from(unit: str, tmp_pa
     path = site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
     within = check(judged(path, "pytorch-python313-cpu-avx2"), "within")
     assert (within.status, name in within.text) == ("wrong", True)
+
+
+def test_a_hidden_function_is_not_of_the_file_that_the_table_names_before_it(tmp_path: Path) -> None:
+    """PyTorch's linker names no file before the inline functions that it took from dispatched units."""
+    name = "_ZN3c1015checked_convertINS_11Float8_e5m2ENS_7complexIdEEEET_T0_PKc"
+    code = functions(SSE, 5) | functions(AVX2, 1, "_ZN2at6native4AVX21f") | {name: AVX2}
+    path = site(tmp_path, {"torch/lib/libtorch_cpu.so": b""})
+    for hidden, features in (((), ("avx", "avx2")), ([name], ())):
+        data = elves.code_library(code, {name: "offloadstuff.c"}, hidden=hidden)
+        site(tmp_path, {"torch/lib/libtorch_cpu.so": data})
+        cpu = verify(path, None, CATALOG).cpu
+        assert cpu is not None
+        assert cpu.features == features
+        assert all(feature in cpu.text for feature in features) or not features
+        assert ("runs on any" in cpu.text) == (not features)
 
 
 def test_sve_in_an_armv8_build_is_found(tmp_path: Path) -> None:
@@ -574,16 +581,6 @@ def test_what_a_wheel_needs_and_does_not_bring_is_listed(tmp_path: Path) -> None
         "libc.so.6": "system",
         "libcuda.so.1": "system",
     }
-
-
-def test_linear_algebra_is_known_by_its_library_or_by_a_symbol_if_it_is_linked_in(tmp_path: Path) -> None:
-    for library, blas in (
-        (linked("libopenblas.so.0"), "OpenBLAS (libopenblas.so.0)"),
-        (elves.code_library({"mkl_serv_malloc": b"\xc3"}), "MKL (linked in)"),
-        (elves.code_library({"malloc": b"\xc3"}), ""),
-    ):
-        path = site(tmp_path, {"torch/lib/libtorch_cpu.so": library})
-        assert verify(path, None, CATALOG).blas == blas
 
 
 def test_a_torch_without_a_library_of_its_own_is_wrong_in_any_wheel(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ FAMILY = elves.container(elves.entry(100, flags=0x200011))
 @pytest.mark.parametrize(
     ("extra", "text"),
     [
-        (2, "yes, native code; 2 of 5 compiled files are for sm100f alone"),
+        (2, "yes, native code (2 of 5 compiled files are for sm100f alone)"),
         (3, "no: 3 of 6 compiled files have no code for it"),
     ],
 )
@@ -273,9 +273,7 @@ def test_the_cpus_that_run_it_are_named_in_one_line(call: Call, tmp_path: Path) 
     assert [row.split(None, 1)[1] for row in answer.out.splitlines() if row.startswith("CPU")] == [
         "runs on any x86_64"
     ]
-    facts = answer.out.partition("✓")[0]
-    assert "functions" not in facts
-    assert "MAGMA" not in facts
+    assert "functions" not in answer.out.partition("✓")[0]
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,12 @@ def test_a_package_set_for_one_gpu_needs_no_torch_of_its_own(end: str, tmp_path:
     assert spoken(judged(tmp_path), tmp_path) == set()
 
 
+def test_a_table_beside_recipes_is_not_a_recipe(tmp_path: Path) -> None:
+    (folder := tmp_path / ".flox/pkgs/lib").mkdir(parents=True)
+    (folder / "torchvision-metadata.nix").write_text('{ "0.25-313" = { torch = "2.10.0"; }; }\n')
+    assert spoken(judged(tmp_path), tmp_path) == set()
+
+
 def test_a_name_that_rules_cannot_read_is_a_note_that_is_always_shown(tmp_path: Path) -> None:
     (folder := tmp_path / ".flox/pkgs").mkdir(parents=True)
     (folder / "pytorch-python313-cuda12_8-sm86-avx2-v2.nix").write_text(WHOLE_SET)

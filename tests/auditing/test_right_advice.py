@@ -129,6 +129,24 @@ def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
     assert found["TS304"].hint == ""
 
 
+def test_a_mistyped_revision_is_a_warning_with_the_right_one() -> None:
+    rev = next(pin.rev for pin in PINS.values() if pin.rev in RIGHT[NAME])
+    [finding] = [one for one in told(NAME, (rev, f"{rev[:-1]}{'01'[rev[-1] == '0']}")) if one.rule == "TS201"]
+    assert (finding.severity, rev in finding.hint) == (Severity.WARNING, True)
+
+
+def test_flags_that_the_shell_does_not_export_do_not_reach_the_compiler() -> None:
+    unexported = ("export CXXFLAGS=", "CXXFLAGS=")
+    assert [one.rule for one in told(NAME, unexported)] == ["TS502"]
+    assert told(NAME, unexported, ("export CFLAGS=", "export CXXFLAGS\n        export CFLAGS=")) == []
+
+
+def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
+    name = "pytorch-python313-cuda12_8-sm70-armv8_2"
+    [finding] = [one for one in findings_of(name, RIGHT[NAME]) if one.rule == "TS404"]
+    assert "the catalog knows no" in finding.message
+
+
 def test_a_version_that_stays_the_pins_is_reported_once() -> None:
     echoed = ("Version: $PYTORCH_BUILD_VERSION", "Version")
     found = told(NAME, ("export PYTORCH_BUILD_VERSION=${oldAttrs.version}", ""), echoed)

@@ -67,7 +67,6 @@ def test_a_line_says_the_release_of_any_package_by_its_name(tmp_path: Path) -> N
     [
         (GOOD + 'colour = "red"\n', 6, NotKnown, "colour"),
         (GOOD + GOOD, 6, Invalid, "[mix]"),
-        (GOOD + 'repo = "build-pytorch"\n', 6, Invalid, "build-pytorch"),
         (GOOD.replace('attr = "mix"', 'attr = "vllm"'), 3, Invalid, " vllm "),
         (GOOD + 'modules = ["mix", "vllm"]\n', 6, Invalid, " vllm "),
         (GOOD.replace('attr = "mix"', 'attr = "mix; rm -rf"'), 3, Invalid, "'mix; rm -rf'"),

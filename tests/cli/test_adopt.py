@@ -203,7 +203,9 @@ def test_a_fix_is_suggested_before_a_file_is_taken_over(
     first, *_ = [line for line in call("plan").err.splitlines() if line.startswith("next: ")]
     assert first.startswith("next: torchsmith audit . --fix") is fixed
     assert call("audit", ".", "--fix").code == (0 if fixed else 1)
-    assert call("plan", "--check").code == (0 if fixed else 1)
+    checked = call("plan", "--check")
+    assert checked.code == (0 if fixed else 1)
+    assert ("1 file would change with --adopt" in checked.err) is not fixed
 
 
 def test_a_plan_and_its_next_step_say_what_the_same_options_write(
@@ -349,6 +351,7 @@ def test_a_recipe_in_the_repository_of_another_package_is_told_its_place(
     pkgs = repository(tmp_path / "build-pytorch", RIGHT, vision) / ".flox/pkgs"
     monkeypatch.chdir(tmp_path)
     assert call("init", "--from", "build-pytorch").code == 0
+    (tmp_path / "catalog/packages.toml").unlink()  # which says that both are in one repository
     (pkgs / f"{vision}.nix").write_text(text or (pkgs / f"{vision}.nix").read_text())
     changes = json.loads(call("plan", "--json").out)["changes"]
     [there] = [one for one in changes if one["path"] == f"build-pytorch/.flox/pkgs/{vision}.nix"]

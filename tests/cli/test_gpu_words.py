@@ -22,10 +22,10 @@ PLACES = (
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("RTX4900", "RTX 4090"),
+        ("RTX4900", "sm89"),
         ("rtx 4090 ti", "sm89"),
         ("RTX 9999", "sm89"),
-        ("H10", "H100"),
+        ("H10", "sm89"),
         ("Gaudi 3", "give none as the GPU"),
     ],
 )
@@ -87,6 +87,7 @@ def test_a_sentence_is_an_error_that_says_how_it_is_read(
         assert answer.code == 2
         assert f"echo '{' '.join(words)}' | torchsmith pick --from -" in answer.err
     assert "--from" not in call("pick", "RTX", "4900", "Ubuntu").err
+    assert "for a Mac: 'Apple M3'" in call("pick", "--gpu", "M3").err
     assert call("pick", "zen4", "--cpu", "zen3").code == 2
     assert "torchsmith pick --cpu zen4" in call("list", "Ryzen 7950X").err
 

@@ -1112,3 +1112,15 @@ def test_a_mac_with_an_intel_cpu_gets_no_wheel_for_apple_silicon(
     (tmp_path / "mac.txt").write_text(f"{text}\n")
     [wheel] = json.loads(call("pick", "--from", str(tmp_path / "mac.txt"), "--json").out)["wheels"]
     assert wheel["torch"] == "2.2.2"
+
+
+def test_tools_that_lack_here_are_not_named_for_another_machine(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    report = tmp_path / "report.txt"
+    report.write_text("GPU 0: NVIDIA L4\nArchitecture: x86_64\n")
+    machines = (("--gpu", "none"), ("--gpu", "none", "--cpu", "zen4"), ("--from", str(report)))
+    answers = [json.loads(call("pick", *machine, "--json").out)["no_tools"] for machine in machines]
+    assert answers == [True, False, False]

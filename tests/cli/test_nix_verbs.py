@@ -70,8 +70,14 @@ def test_another_release_than_the_lines_is_said_and_proves_nothing(
     answer = json.loads(call("eval", AVX2, "--nixpkgs", newer, "--json").out)
     assert list(answer["other_releases"]) == [AVX2]
     assert answer["proved"] == 0
+    sample = call("eval", AVX2, "--nixpkgs", "sample", "--json")
+    assert json.loads(sample.out)["proved"] == 0
+    assert "the sample" in sample.err
+    assert "unproved" in json.loads(call("show", AVX2, "--json").out)["codes"]
     right = json.loads(call("eval", AVX2, "--json").out)
     assert (right["other_releases"], right["proved"]) == ({}, 1)
+    shown = json.loads(call("show", AVX2, "--json").out)
+    assert (shown["verdict"], shown["codes"], shown["build"]["unproved"]) == ("accepted", [], [])
     recipe = workspace / f"build-pytorch/.flox/pkgs/{AVX2}.nix"
     by_hand = recipe.read_text().partition("\n")[2].replace("torchsmith = {", "mine = {")
     recipe.write_text(by_hand)

@@ -16,12 +16,13 @@ from torchsmith.auditing.run import audit
 from torchsmith.core.problem import Exists, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.edit.line import line_rows, propose_line
-from torchsmith.edit.pin import Move
+from torchsmith.edit.pin import Move, moves
 from torchsmith.edit.proposal import Proposal, write_proposal
+from torchsmith.matrix.describe import explain
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.line import LineAddRequest
 from torchsmith.verbs.line import add_line as request_line
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import DEFAULT, open_workspace
 from torchsmith.workspace.proved import remember
 
 TOML = """format = 1
@@ -185,15 +186,37 @@ def test_a_fact_written_by_hand_is_a_claim_until_an_evaluation(workspace: Path) 
     assert not [cell for cell in open_workspace(workspace).matrix.cells if cell.warnings]
 
 
-def test_the_cells_of_profile_real_follow_without_an_editor(workspace: Path) -> None:
+def test_the_cells_of_profile_real_follow_without_an_editor(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toml = workspace / "torchsmith.toml"
+    toml.write_text(toml.read_text().replace("2.10", "2.9"))  # profile real has another line
+    apply(ApplyRequest(workspace=workspace, git=False, yes=True))
+    monkeypatch.chdir(workspace)
     added = add_line(workspace, *NEW, matrix=True)
     assert "torchsmith.toml" in [edit.path for edit in added.edits]
     cells = Counter(cell.line for cell in open_workspace(workspace).matrix.cells)
-    real = Counter(cell.line for cell in open_workspace(None, "real").matrix.cells)
+    real = Counter(cell.line for cell in open_workspace(DEFAULT, "real").matrix.cells)
     assert cells["2.29"] == sum(real.values()) > 0
-    assert cells["2.10"] == 6  # what was there stays, under its own names
+    assert cells["2.9"] == 6  # what was there stays, under its own names
     apply(ApplyRequest(workspace=workspace, git=False))
     assert list(workspace.glob("build-torchaudio/.flox/pkgs/torchaudio229-*.nix"))
+
+
+def test_all_say_the_same_of_what_a_line_can_be_built_for(workspace: Path) -> None:
+    added = add_line(workspace, "2.15", Move("2.12", torch="2.15.0"))
+    catalog = added.after.catalog
+    line, like = catalog.lines["2.15"], catalog.lines["2.12"]
+    assert "13.2" in line.cuda, "the wheels have it"
+    assert line.pythons == like.pythons, "the wheels have one more than their nixpkgs"
+    [row] = [row for row in line_rows(added.after) if row.name == "2.15"]
+    facts = {fact.what: fact.after for fact in moves("2.15", None, catalog)}
+    assert line.cudas == row.cudas == facts["CUDA"].split(", ") == ["12.8", "12.9", "13.0", "13.1"]
+    for cuda in ("12_6", "13_2"):
+        rejected = explain(f"pytorch215-python313-cuda{cuda}-sm90-avx2", catalog)
+        assert rejected.verdict == "rejected"
+        assert "has 12.8, 12.9, 13.0, 13.1)" in rejected.reasons[0]
+        assert "line add" not in rejected.reasons[0]
 
 
 def test_each_line_says_what_it_lacks_and_what_to_type(workspace: Path) -> None:
@@ -258,6 +281,16 @@ def test_a_line_of_the_workspace_is_removed_once_no_cell_needs_it(workspace: Pat
     assert call("line", "remove", "2.29", "-w", workspace).code == 0
     assert "2.29" not in open_workspace(workspace).catalog.lines
     assert call("line", "remove", "2.29", "-w", workspace).error == "not-known"
+
+
+def test_a_release_that_torchsmith_only_knows_of_is_not_removed_below_its_builds(
+    workspace: Path, call: Call
+) -> None:
+    add_line(workspace, "2.15", Move("2.12", torch="2.15.0"), matrix=True)
+    refused = call("line", "remove", "2.15", "-w", workspace)
+    assert refused.error == "conflict"
+    assert "torchsmith.toml:9" in refused.err
+    assert "line add" not in refused.err
 
 
 def test_a_line_whose_nixpkgs_has_another_torch_is_refused(workspace: Path, call: Call) -> None:

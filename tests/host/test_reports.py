@@ -323,8 +323,8 @@ def test_a_machine_of_another_kind_is_told_apart_and_not_unreadable() -> None:
 @pytest.mark.parametrize(
     ("name", "data", "says", "hint"),
     [
-        ("x.whl", b"PK\x03\x04" + bytes(range(256)) * 9, "is a wheel, not a report", "torchsmith verify"),
-        ("libtorch.so", b"\x7fELF" + bytes(range(256)) * 9, "not a report", "torchsmith verify"),
+        ("x.whl", b"PK\x03\x04" + bytes(range(256)) * 9, "is not text", "nvidia-smi"),
+        ("libtorch.so", b"\x7fELF" + bytes(range(256)) * 9, "is not text", "nvidia-smi"),
         ("bug.log.gz", b"\x1f\x8bRTX 4090", "is not text", "nvidia-smi"),
         ("a.zip", b"PK\x03\x04RTX 4090", "is not text", "nvidia-smi"),
         ("core", b"RTX 4090 \0 rest of a dump", "is not text", "nvidia-smi"),

@@ -17,7 +17,7 @@ from torchsmith.core.problem import Invalid, NotKnown
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.gpu_mentions import find_gpus
 from torchsmith.host.pick import Pick, missing_commands, pick
-from torchsmith.host.read_report import read_report
+from torchsmith.host.read_report import machine_of, read_report
 from torchsmith.host.resolve import capability_of, known_isas, resolve
 from torchsmith.host.stated import gather
 from torchsmith.host.wheels import wheels_for
@@ -25,6 +25,7 @@ from torchsmith.workspace.load import open_workspace
 
 CATALOG = builtin_catalog()
 CELLS = open_workspace(None, "every").cells_of(CATALOG.torch)
+LSPCI_AMD = "c4:00.0 VGA compatible controller: Advanced Micro Devices, Inc. [AMD/ATI] "
 # Machines in the layouts that people use: system, architectures, driver, target of another maker's GPU.
 LAYOUTS = {
     "OOM on an RTX 3090, Ubuntu\nNVIDIA-SMI 560.35.03   Driver Version: 560.35.03": "- sm86 560.35.03 -",
@@ -68,7 +69,7 @@ LAYOUTS = {
         "- sm61 368.81 -"
     ),
     "OS version: Windows NT 6.1\nName: NVIDIA GeForce GTX 1660": "x86_64-windows sm75 - -",
-    "JetPack 6.2 on a\nJetson Orin NX 16GB Devkit": "aarch64-linux sm87 540 -",
+    "JetPack 6.2 on a\nJetson Orin NX 16GB Devkit": "aarch64-linux sm87 540.4.0 -",
     "mac book m2上": "aarch64-darwin - - mps",
     "My RTX 4090 fails with --height 960": "- sm89 - -",
     "our aarch64 builds are compiled for neoverse-n1": "aarch64-linux - - -",
@@ -76,10 +77,19 @@ LAYOUTS = {
     "riscv64 Linux, BananaPi F3; as for arm64": "riscv64-linux - - -",
     "none-manylinux_2_28_loongarch64.whl is not supported": "loongarch64-linux - - -",
     "platform:  linux\nCUDA  None\nArchitecture: x86_64": "x86_64-linux - - -",
+    LSPCI_AMD + "Phoenix1 (rev c8)": "- - - gfx1103",
+    LSPCI_AMD
+    + "Renoir [Radeon RX Vega 6 (Ryzen 4000/5000 Mobile Series)] (rev c6)": "x86_64-linux - - gfx90c",
+    LSPCI_AMD + "Raphael (rev c8)\nGPU 0: NVIDIA L4\nArchitecture: x86_64": "x86_64-linux sm89 - -",
+    LSPCI_AMD + "Newton9 (rev c8)": "- - - other",
+    "Info: model: AMD Ryzen 7 7840U w/ Radeon 780M Graphics bits: 64\n"
+    "  Device-1: AMD Phoenix3 vendor: Lenovo driver: amdgpu v: kernel": "x86_64-linux - - gfx1103",
     "GPU 1: NVIDIA GeForce RTX 4080 SUPER [Discrete]\nGPU 2: AMD Raphael [Integrated]": "- sm89 - -",
     "OS: Fedora Linux x86_64\nGPU: AMD Radeon 8060S [Integrated]": "x86_64-linux - - gfx1151",
     " - Module: NVIDIA Jetson Orin Nano (8GB ram)\n - Release: 5.15.148-tegra": "aarch64-linux sm87 540 -",
-    "Kaggle notebook with 2x T4, driver 560.35.03": "- sm75 - -",
+    "Kaggle notebook with 2x Tesla T4, driver 560.35.03": "- sm75 - -",
+    "GPU: GeForce RTX 3070\nmy Ryzen 7 5800X has L2: 4 MiB": "x86_64-linux sm86 - -",
+    "a GeForce RTX 3070 beside a Ryzen 7 5800X, 512KB L1 and 4MB L2 cache": "x86_64-linux sm86 - -",
     "Specs: 13900k, 4090, 64gb ddr5, win 11": "x86_64-windows sm89 - -",
     "CPU: i5-10400\nGPU: GTX 1660 Ti 6GB\nOS: Win10": "x86_64-windows sm75 - -",
     "DriverVersion  Name\n31.0.15.5222   NVIDIA GeForce RTX 3060": "x86_64-windows sm86 552.22 -",
@@ -89,7 +99,7 @@ LAYOUTS = {
     "homelab: Ryzen 5 5600G, no dedicated GPU": "x86_64-linux - - -",
     "Marketing Name: AMD Radeon RX 7900 XTX\n  Name:   gfx1100": "- - - gfx1100",
     "GPU0:\n\tapiVersion = 1.3.242\n\tdeviceName = NVIDIA GeForce RTX 4060 Ti": "- sm89 - -",
-    "Kaggle, accelerator GPU T4 x2": "- sm75 - -",
+    "Kaggle, accelerator: T4 x2": "- sm75 - -",
 }
 
 
@@ -188,6 +198,11 @@ def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:
     assert "does not know" not in notes
 
 
+def test_a_release_of_macos_states_the_system() -> None:
+    assert not answered("Apple M3, macOS 15.1").host.spoken
+    assert answered("a Mac with an Apple M3").host.spoken
+
+
 def test_an_unknown_system_is_a_condition() -> None:
     answer = answered("GPU 0: NVIDIA L4\nNvidia driver version: 580.65.06")
     fit = answer.choice.variants[0].fit
@@ -255,6 +270,33 @@ def test_jetpack_5_is_refused_by_its_name(text: str) -> None:
     assert any("JetPack 6" in reason and "this driver is 35 (JetPack 5)" in reason for reason in reasons)
 
 
+JTOP = " Model: NVIDIA Jetson AGX Orin Developer Kit\n Module: NVIDIA Jetson AGX Orin (64GB ram)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "driver"),
+    [
+        (" Jetpack 6.0 [L4T 36.3.0]\n CUDA: 12.2.140\n cuDNN: 8.9.4.25", "540.3.0"),
+        ("# R36 (release), REVISION: 2.0, GCID: 35084178, BOARD: generic", "540.2.0"),
+        ("JetPack 6.0", "540.3.0"),
+    ],
+)
+def test_jetpack_6_0_gets_no_wheel_for_a_cuda_that_it_lacks(text: str, driver: str) -> None:
+    answer = answered(JTOP + text)
+    assert (str(answer.host.driver), len(answer.facts.gpus.value if answer.facts.gpus else ())) == (driver, 1)
+    assert not answer.served
+    assert wheels_for(answer.host, CATALOG)[0].uses_no_gpu
+    reasons = [reason.text for miss in answer.near for reason in miss.reasons]
+    assert any("JetPack 6.1 or newer" in reason and "(JetPack 6.0)" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("text", ["L4T 36.4.3", "L4T 36.5.0", "JetPack 6.2", "JetPack 6"])
+def test_jetpack_6_1_and_newer_get_the_wheel(text: str) -> None:
+    [wheel] = wheels_for(answered(JTOP + text).host, CATALOG)
+    assert wheel.cuda == "12.6"
+    assert any("JetPack 6.1" in text for text in wheel.assumptions) == (text == "JetPack 6")
+
+
 @pytest.mark.parametrize("gpu", ["GH200", "GB200", "DGX Spark", "Thor"])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_a_product_decides_its_cpu_wherever_the_question_is_asked(
@@ -304,10 +346,49 @@ def test_an_apple_m4_is_no_tesla_m4() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["port 4090 is taken", "L2 cache, P8 state, T4 of 5 rounds", "a 100 GB disk", "losses: 12, 4090, 8192"],
+    [
+        "port 4090 is taken",
+        "L2 cache, P8 state, T4 of 5 rounds",
+        "two L2 x 4 MiB, 2 x L2",
+        "a 100 GB disk",
+        "losses: 12, 4090, 8192",
+    ],
 )
 def test_a_number_or_a_short_word_is_no_gpu_by_itself(line: str) -> None:
     assert find_gpus(line, CATALOG, field=False) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CPU:\n  Info: 6-core model: AMD Ryzen 5 3600 bits: 64 cache: L1: 512 KiB L2: 8 MiB L3: 16 MiB\n",
+        "CPU:\n  Info: quad core model: Intel Core i7-1165G7 type: MT MCP cache: L2: 6 MiB\n",
+        "a Ryzen 5 3600 with 512KB L1 and 4MB L2 cache, Ubuntu\n",
+    ],
+)
+def test_a_cache_is_no_gpu(text: str) -> None:
+    assert not capability_of(resolve(read_report(text, "report.txt", CATALOG), CATALOG)).sms
+
+
+@pytest.mark.parametrize("name", ["Newton9 (rev c8)", "Renoir (rev c6)", "Device 1900 (rev c1)"])
+def test_no_wheel_is_offered_on_the_condition_that_an_amd_gpu_is_another(name: str) -> None:
+    [wheel] = wheels_for(answered(LSPCI_AMD + name + "\nArchitecture: x86_64").host, CATALOG)
+    assert wheel.uses_no_gpu
+    assert (name.partition(" (")[0] in wheel.drawbacks[0], "gfx900" in str(wheel.about)) == (True, False)
+
+
+def test_a_listing_without_a_display_leaves_the_gpu_unknown_and_says_so() -> None:
+    text = "00:00.0 Host bridge: Intel Corporation 440FX\n00:03.0 Ethernet controller: Red Hat, Inc.\n"
+    facts = machine_of([read_report(text, "report.txt", CATALOG)])
+    assert capability_of(facts).unknown_gpus
+    assert any("--gpu none" in note.text for note in facts.notes if note.gpu)
+
+
+def test_a_short_list_of_flags_denies_nothing() -> None:
+    text = (
+        "Architecture: x86_64\nFlags: avx avx2 ht lm nx pae sse sse2 sse3 sse4_1 sse4_2 ssse3 svm\nend: 1\n"
+    )
+    assert read_report(text, "report.txt", CATALOG).features is None
 
 
 def test_standard_input_is_a_report(monkeypatch: pytest.MonkeyPatch) -> None:

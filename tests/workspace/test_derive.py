@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Problem
+from torchsmith.edit.package import propose_removal
 from torchsmith.edit.plan import plan_workspace
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.text import products_of
@@ -58,6 +59,25 @@ def test_what_was_generated_is_derived_again(tmp_path: Path) -> None:
         (cell.name, cell.line) for cell in before
     ]
     assert {one.kind for one in plan_workspace(tmp_path).changes} == {"keep"}
+
+
+def test_packages_of_one_repository_stay_there(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    apply(ApplyRequest(workspace=tmp_path, git=False))
+    (tmp_path / "torchsmith.toml").unlink()
+    for recipe in tmp_path.glob("build-torchvision/.flox/pkgs/*.nix"):
+        recipe.rename(tmp_path / "build-pytorch/.flox/pkgs" / recipe.name)
+    shutil.rmtree(tmp_path / "build-torchvision")
+    derived = derive_workspace(sorted(tmp_path.glob("build-*")))
+    write_derived(derived)
+    assert derived.folders == {"torchvision": "build-pytorch"}
+    planned = plan_workspace(tmp_path).changes
+    assert {one.kind for one in planned if one.recipe} == {"keep"}
+    assert {one.path.partition("/")[0] for one in planned} == {"build-pytorch", "build-torchaudio"}
+    [rewritten] = [one for one in planned if one.path == "build-pytorch/default.nix"]
+    assert '(./.flox/pkgs + "/torchvision-${cell}.nix")' in (rewritten.after or "")
+    removed = propose_removal(tmp_path, "torchvision", adopt=False)
+    assert {Path(one.path).name.partition("-")[0] for one in removed.recipes} == {"torchvision"}
 
 
 def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) -> None:

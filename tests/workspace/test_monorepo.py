@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.core.problem import NotFound
 from torchsmith.core.process import run
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.workspace.git import lay_out
 
 TOML = """format = 1
 [[matrix]]
@@ -34,6 +36,20 @@ def inside(tmp_path: Path) -> Path:
     (folder := tmp_path / "packages/torch").mkdir(parents=True)
     (folder / "torchsmith.toml").write_text(TOML)
     return folder
+
+
+def test_a_repository_without_the_revision_is_new(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+        git(tmp_path / name, "init", "--quiet")
+        git(tmp_path / name, "add", "file")
+        git(tmp_path / name, "commit", "--quiet", "--message", "a file")
+    [revision] = git(tmp_path / "old", "rev-parse", "HEAD")
+    lay_out(tmp_path, revision, tmp_path / "before")
+    assert [file.parent.name for file in (tmp_path / "before").rglob("file")] == ["old"]
+    with pytest.raises(NotFound):
+        lay_out(tmp_path, "nothing", tmp_path / "before")
 
 
 def test_generating_adds_to_the_repository_around_it(inside: Path) -> None:

@@ -23,6 +23,7 @@ SYMTAB, STRTAB, DYNAMIC_KIND, NOBITS, DYNSYM = 2, 3, 6, 8, 11
 NEEDED, SONAME, RPATH, RUNPATH = 1, 14, 15, 29
 FUNCTION, FILE, GNU_IFUNC = 2, 4, 10
 LOCAL, GLOBAL = 0, 1
+DEFAULT = 0  # visibility: not hidden
 EXECUTABLE = 4
 
 MOST_SECTIONS = 100_000
@@ -231,17 +232,18 @@ def _functions(
 ) -> Iterator[Function]:
     """The functions of a symbol table, which names a source file before its local symbols.
 
-    Hidden functions become local at link time and follow a file without a name: theirs is not known.
+    Hidden functions become local at link time and keep their visibility: their source file is not known.
     """
     unit = -1
-    for name_at, info, _, section, address, size in rows:
+    for name_at, info, other, section, address, size in rows:
         kind = info & 15
         if kind == FILE:
             units.append(text_at(strings, name_at, LONGEST_FILE_NAME))
             unit = len(units) - 1 if units[-1] else -1
         elif kind in (FUNCTION, GNU_IFUNC) and size and 0 < section < sections:
-            binding = info >> 4
-            yield Function(address, size, name_at, section, binding, unit if binding == LOCAL else -1)
+            binding, visibility = info >> 4, other & 3
+            of_file = binding == LOCAL and visibility == DEFAULT
+            yield Function(address, size, name_at, section, binding, unit if of_file else -1)
 
 
 def place_of(elf: Elf, function: Function) -> tuple[int, int]:

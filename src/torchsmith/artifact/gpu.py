@@ -38,7 +38,6 @@ class TargetRow:
     entries: int
     size: int
     containers: int
-    stray: bool  # only in some containers, in every library that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +82,14 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
     entries: Counter[CodeKey] = Counter()
     sizes: Counter[CodeKey] = Counter()
     having: Counter[CodeKey] = Counter()
-    throughout: set[CodeKey] = set()
     for containers in libraries:
         holding = [container for container in containers if container.entries]
         total += len(holding)
-        here: Counter[CodeKey] = Counter()
         for container in holding:
-            here.update({(entry.kind, entry.target) for entry in container.entries})
+            having.update({(entry.kind, entry.target) for entry in container.entries})
             for entry in container.entries:
                 entries[entry.kind, entry.target] += 1
                 sizes[entry.kind, entry.target] += entry.size
-        having += here
-        throughout.update(key for key, count in here.items() if count == len(holding))
     rows = tuple(
         TargetRow(
             kind=key[0],
@@ -102,7 +97,6 @@ def gpu_code(libraries: Iterable[Iterable[Container]]) -> GpuCode:
             entries=entries[key],
             size=sizes[key],
             containers=having[key],
-            stray=key not in throughout,
         )
         for key in sorted(entries, key=_order)
     )

@@ -1,4 +1,4 @@
-"""What an artifact states about itself: versions, Python, BLAS and MAGMA."""
+"""What an artifact states about itself: versions, Python, releases of backends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from torchsmith.artifact.elf import DYNSYM, SYMTAB, Elf, Links
-from torchsmith.artifact.known import Owners, Provider, ReleasePatterns, known
+from torchsmith.artifact.elf import Links
+from torchsmith.artifact.known import Owners, ReleasePatterns, known
 from torchsmith.catalog import CudaVersion, Package, PythonVersion
 from torchsmith.catalog.axes import BackendVersion
 
@@ -124,27 +124,3 @@ def released_as(texts: dict[str, str]) -> dict[str, str]:
         if name.endswith(".dist-info/METADATA") and len(fields) == 2:
             releases[fields["Name"]] = fields["Version"]
     return releases
-
-
-def holds_symbol(elf: Elf, symbol: str) -> bool:
-    """Whether any symbol's name begins so."""
-    wanted = b"\0" + symbol.encode()
-    tables = [section for section in elf.sections if section.kind in (SYMTAB, DYNSYM)]
-    return any(wanted in elf.strings_of(table) for table in tables)
-
-
-def linked_as(elf: Elf, links: Links, provider: Provider) -> str:
-    """How a library is provided: the name that is linked to, "linked in", or an empty string."""
-    for needed in links.needed:
-        if needed.startswith(provider.library):
-            return needed
-    return "linked in" if provider.symbol and holds_symbol(elf, provider.symbol) else ""
-
-
-def blas_of(elf: Elf, links: Links) -> str:
-    """The linear algebra library behind a library, and how it is there."""
-    for name, provider in known().blas.items():
-        how = linked_as(elf, links, provider)
-        if how:
-            return f"{name} ({how})"
-    return ""

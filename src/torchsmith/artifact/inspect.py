@@ -16,8 +16,6 @@ from torchsmith.artifact.elf import Elf, ElfMachine, Links, NotElf, links_of, re
 from torchsmith.artifact.identity import (
     PythonBuild,
     StatedToolkit,
-    blas_of,
-    linked_as,
     pythons_of,
     released_as,
     toolkits_of,
@@ -54,8 +52,6 @@ class Library:
     containers: list[Container] = field(default_factory=list)
     cpu: CpuCode | None = None
     recorded: tuple[RecordedLine, ...] = ()  # the compiler's command lines
-    blas: str = ""
-    magma: str = ""
     code: int = 0  # bytes of machine code
     program: bool = False  # it is run, not loaded
     fault: str = ""
@@ -288,12 +284,7 @@ def _inspect_library(
 
 
 def _inspect_own(library: Library, elf: Elf, spaces: OwnSpaces | None, *, cpu: bool) -> None:
-    names = known().names
     library.recorded = recorded_lines(elf)
-    if names.cpu_code in library.name:
-        library.blas = blas_of(elf, library.links)
-    if any(name in library.name for name in names.gpu_code):
-        library.magma = linked_as(elf, library.links, known().magma)
     if cpu and (elf.machine != "x86_64" or iced.INSTALLED):
         try:
             library.cpu = cpu_code(elf, library.name, spaces)

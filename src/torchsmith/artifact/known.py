@@ -12,13 +12,6 @@ from torchsmith.artifact.tables import Table, read_table
 from torchsmith.catalog import Catalog, Package
 
 
-class Provider(Table, frozen=True):
-    """A library that may be linked to or linked in."""
-
-    library: str
-    symbol: str
-
-
 class FixedCode(Table, frozen=True):
     """Containers that a library linked in holds for these targets alone, whatever a build is for."""
 
@@ -30,7 +23,6 @@ class LibraryNames(Table, frozen=True):
     """Beginnings of library names."""
 
     required: tuple[str, ...]
-    cpu_code: str
     gpu_code: tuple[str, ...]
     own: tuple[str, ...]
     brought: tuple[str, ...]
@@ -55,9 +47,7 @@ class Known(Table, frozen=True):
     source: str
     names: LibraryNames
     releases: dict[str, ReleasePatterns]
-    blas: dict[str, Provider]
     nccl: FixedCode
-    magma: Provider
 
 
 @cache

@@ -10,8 +10,6 @@ from torchsmith.artifact.check import Check, passed, proved
 from torchsmith.artifact.container import CodeKind
 from torchsmith.artifact.cpu import CpuCode
 from torchsmith.artifact.cpu_promise import combined
-from torchsmith.artifact.elf import ElfMachine
-from torchsmith.artifact.features import closure
 from torchsmith.artifact.gpu import AnyGpu, Service, TargetRow, gpu_code, services, target_names
 from torchsmith.artifact.inspect import Inspection, Need, Progress, inspect, silent
 from torchsmith.artifact.recorded import Mark
@@ -71,8 +69,6 @@ class Report:
     machine: str
     versions: dict[str, str]
     python: str
-    blas: str
-    magma: str
     gpu: tuple[TargetRow, ...]
     containers: int
     services: tuple[Service, ...]
@@ -132,12 +128,10 @@ def report_of(
             if (stated := _releases(build, name))
         },
         python=", ".join(map(str, build.pythons)),
-        blas=_first(library.blas for library in build.own),
-        magma=_first(library.magma for library in build.own),
         gpu=code.rows,
         containers=code.containers,
         services=tuple(_services(build, code.rows, gpus, catalog)),
-        cpu=_cpu_summary(build, catalog),
+        cpu=_cpu_summary(build),
         sizes=Sizes(code.size, own - code.size, bundled, build.other_bytes),
         libraries={library.name: library.size for library in build.libraries},
         gpu_by_library={
@@ -177,26 +171,22 @@ def _releases(build: Inspection, backend: str) -> str:
     return ", ".join(sorted((str(toolkit.release) for toolkit in named), key=version_key))
 
 
-def _first(texts: Iterable[str]) -> str:
-    return next((text for text in texts if text), "")
-
-
-def _cpu_summary(build: Inspection, catalog: Catalog) -> CpuSummary | None:
+def _cpu_summary(build: Inspection) -> CpuSummary | None:
     code = combined(build)
     if code is None:
         return None
     return CpuSummary(
-        text="; ".join(_cpu_text(build, code, catalog)),
+        text="; ".join(_cpu_text(build, code)),
         complete=code.complete and not (code.unnamed.features or code.undecoded),
         features=tuple(sorted(code.own.features)),
         dispatched=code.dispatched,
     )
 
 
-def _cpu_text(build: Inspection, code: CpuCode, catalog: Catalog) -> Iterator[str]:
+def _cpu_text(build: Inspection, code: CpuCode) -> Iterator[str]:
     """Which CPUs run its code, and what of it is not known."""
-    used = _enough(code.machine, code.own.features, catalog)
-    either = _enough(code.machine, code.own.features | code.unnamed.features, catalog)
+    used = some_of(sorted(code.own.features), MOST_FEATURES)
+    either = some_of(sorted(code.own.features | code.unnamed.features), MOST_FEATURES)
     complete = code.complete and not code.undecoded
     if used and any(library.package and library.package.chooses for library in build.own):
         yield f"unknown: some of its code uses {either}, and it asks the CPU at run time which code to use"
@@ -212,14 +202,3 @@ def _cpu_text(build: Inspection, code: CpuCode, catalog: Catalog) -> Iterator[st
         yield f"faster kernels for {' and '.join(kernels)}"
     if not complete:
         yield "not all of its code could be read"
-
-
-def _enough(machine: ElfMachine, needed: frozenset[str], catalog: Catalog) -> str:
-    """The lowest instruction set of the catalog that has all that the code needs, or the features."""
-    fitting = [
-        isa
-        for isa in catalog.isas.values()
-        if isa.platform == f"{machine}-linux" and needed <= closure(machine, isa.features)
-    ]
-    lowest = min(fitting, key=lambda isa: isa.level, default=None)
-    return lowest.title if lowest and needed else some_of(sorted(needed), MOST_FEATURES)

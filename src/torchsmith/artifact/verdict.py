@@ -312,15 +312,15 @@ def _gpu_code(build: Inspection, variant: Variant, catalog: Catalog) -> Iterator
 
 
 def _empty_gpu_code(build: Inspection) -> Iterator[Check]:
-    """Libraries that must have GPU code and have none, and pieces of it without bytes."""
+    """Libraries that must have GPU code and have none, and entries of it without bytes."""
     for library in build.own:
         main = _stem(library.name).rpartition("/")[2] in known().names.gpu_code
         if main and not launched(library.containers):
             yield Check("gpu", "wrong", f"{library.name} has no GPU code")
         empty = sum(entry.empty for container in library.containers for entry in container.entries)
         if empty:
-            pieces = counted(empty, "piece")
-            yield Check("gpu", "wrong", f"{library.name}: {pieces} of GPU code without bytes")
+            entries = counted(empty, "entry", "entries")
+            yield Check("gpu", "wrong", f"{library.name}: {entries} of GPU code without bytes")
 
 
 def _by_library(build: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog: Catalog) -> Iterator[Check]:
@@ -339,7 +339,7 @@ def _by_library(build: Inspection, gpu: Gpu | Gfx, backend: GpuBackend, catalog:
             wrong.append(check)
     yield from wrong
     if not wrong:
-        yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} containers")
+        yield Check("gpu", "right", f"{gpu.name} code in {right} of {total} compiled files")
 
 
 def _bundled_gpu_code(build: Inspection, gpu: Gpu | Gfx, catalog: Catalog) -> Iterator[Check]:
@@ -357,15 +357,15 @@ def _served(service: Service, library: str, backend: GpuBackend) -> Check | None
     if service.exact:
         return None
     if service.verdict in ("native", "compatible"):
-        text = f"{service.native} of {service.total} containers have native code for {service.sm},"
+        text = f"{service.native} of {service.total} compiled files have native code for {service.sm},"
         text += f" which runs the others by code for {', '.join(service.by)}"
         hint = f"{backend.variable or 'TORCH_CUDA_ARCH_LIST'} did not arrive, or named another target"
     elif service.verdict == "jit":
-        only = f"{service.jit} of {service.total} containers have only code to be compiled"
+        only = f"{service.jit} of {service.total} compiled files have only code to be compiled"
         text = f"{only} for {service.sm}, as PTX or SPIR-V: slow first start"
         hint = "build with the target's own machine code"
     elif service.verdict == "partly":
-        text = f"{service.none} of {service.total} containers hold nothing that runs on {service.sm}"
+        text = f"{service.none} of {service.total} compiled files hold nothing that runs on {service.sm}"
         hint = "calls into them fail with `no kernel image`"
     else:
         text, hint = f"nothing in it runs on {service.sm}: `no kernel image` on every call", ""

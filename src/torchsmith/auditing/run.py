@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -106,7 +107,8 @@ def audit(
     folders = discover(paths, workspace, selectors, search=True).repositories
     catalog = workspace.catalog if workspace else builtin_catalog()
     lines = workspace.lines if workspace else {}
-    choice = choice.also(workspace.settings.audit) if workspace else choice
+    if workspace:
+        choice = workspace.source.placed(partial(choice.also, workspace.settings.audit))
     if not any(choice.selects(rule.id) for rule in all_rules()):
         hint = "; ".join(choice.removed) or "the ignored ones include all that are selected"
         raise Invalid("no rule is left to check", hint=hint)

@@ -59,8 +59,10 @@ class RuleSelection:
 
     def also(self, settings: AuditSettings) -> RuleSelection:
         """With what torchsmith.toml says; what was chosen by hand comes first."""
-        in_paths = [id for ids in settings.per_path.values() for id in ids]
-        _check((*settings.select, *settings.ignore, *in_paths))
+        _check(settings.select, "audit", "select")
+        _check(settings.ignore, "audit", "ignore")
+        for pattern, ids in settings.per_path.items():
+            _check(ids, "audit", "per_path", pattern)
         return replace(
             self,
             select=self.select or settings.select,
@@ -81,10 +83,11 @@ def choose(select: Sequence[str], ignore: Sequence[str], line: str | None = None
     return RuleSelection(split(select), split(ignore), line=line)
 
 
-def _check(prefixes: Sequence[str]) -> None:
-    for word in prefixes:
+def _check(prefixes: Sequence[str], *path: str) -> None:
+    """Raise NotKnown for a word that no rule is called; `path` is that of the value in torchsmith.toml."""
+    for index, word in enumerate(prefixes):
         if not is_rule(word):
-            raise unknown_rule(word)
+            raise unknown_rule(word).about((*path, index) if path else ())
 
 
 def is_rule(word: str) -> bool:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 from torchsmith.catalog.axes import BadValue, CudaVersion
 from torchsmith.catalog.facts import SOURCE, Gpu, Line, LineBuild, Pin
-from torchsmith.catalog.load import DATA, Catalog
+from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.package import CPU, TORCH, Package
 from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import Invalid, Problem, did_you_mean
@@ -81,14 +79,15 @@ class Contradiction(Problem):
 
 def check(catalog: Catalog) -> None:
     """Raise a Problem with its place: a package's fault, or facts that contradict others."""
-    for problem in package_faults(catalog):
-        raise problem
-    faults = [
-        Invalid(fault.text, hint=fault.hint, where=catalog.place(fault.file, fault.path))
-        for fault in faults_of(catalog)
-    ]
+    for fault in package_faults(catalog):
+        raise _invalid(fault, catalog)
+    faults = [_invalid(fault, catalog) for fault in faults_of(catalog)]
     if faults:
         raise Contradiction(faults)
+
+
+def _invalid(fault: Fault, catalog: Catalog) -> Invalid:
+    return Invalid(fault.text, hint=fault.hint, where=catalog.place(fault.file, fault.path))
 
 
 def faults_of(catalog: Catalog) -> Iterator[Fault]:
@@ -183,26 +182,26 @@ def _unknown(
             yield Fault(file, at, f"{what} {name}", did_you_mean(str(name), map(str, known)))
 
 
-def package_faults(catalog: Catalog) -> Iterator[Problem]:
-    """Whatever is wrong with the packages, each with its place and what to do."""
+def package_faults(catalog: Catalog) -> Iterator[Fault]:
+    """Whatever is wrong with the packages."""
     try:
         TopologicalSorter({package.name: package.needs for package in catalog.packages.values()}).prepare()
     except CycleError as fault:
         circle = list(reversed(fault.args[1]))
         message = f"packages need each other in a circle: {' -> '.join(circle)}"
-        places = [catalog.place("packages", (name, "needs")) for name in circle]
-        where = next((place for place in places if place and Path(place.file).parent != DATA), places[0])
-        yield Invalid(message, hint="a package is built before what needs it: take one need out", where=where)
-    folders = Counter(package.folder.lower() for package in catalog.packages.values())
+        stated = catalog.stated("packages")
+        own = next((name for name in circle if name in stated), circle[0])
+        hint = "a package is built before what needs it: take one need out"
+        yield Fault("packages", (own, "needs"), message, hint)
     for package in reversed(catalog.packages.values()):  # a workspace's own come last: the fault is theirs
-        for field, message, hint in _package_faults(package, catalog, folders):
-            yield Invalid(message, hint=hint, where=catalog.place("packages", (package.name, *field)))
+        for field, message, hint in _package_faults(package, catalog):
+            yield Fault("packages", (package.name, *field), message, hint)
 
 
 PackageFault = tuple[tuple[str | int, ...], str, str]  # the value, what is wrong, what to do
 
 
-def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
+def _mistaken_identity(package: Package, catalog: Catalog) -> Iterator[PackageFault]:
     """Names of a package that cannot be, or that are another's."""
     name = package.name
     if not PACKAGE_NAME.fullmatch(name) or "-python" in name:
@@ -227,14 +226,12 @@ def _mistaken_identity(package: Package, catalog: Catalog, folders: Counter[str]
             yield (), f"{name} and {other} are one name for Flox", "rename one of them"
         if other != name and re.fullmatch(rf"{re.escape(other)}\d{{2,4}}", name):
             yield (), f"{name} reads as a release of {other}", "rename it"
-    if folders[package.folder.lower()] > 1:
-        yield ("repo",), f"two packages are in {package.folder}", "give each its own repo"
 
 
-def _package_faults(package: Package, catalog: Catalog, folders: Counter[str]) -> Iterator[PackageFault]:
+def _package_faults(package: Package, catalog: Catalog) -> Iterator[PackageFault]:
     """Faults of one package."""
     name = package.name
-    yield from _mistaken_identity(package, catalog, folders)
+    yield from _mistaken_identity(package, catalog)
     for index, need in enumerate(package.needs):
         if need not in catalog.packages:
             hint = did_you_mean(need, catalog.packages)

@@ -17,6 +17,7 @@ from torchsmith.catalog.axes import (
     Sm,
 )
 from torchsmith.catalog.package import TORCH, Entry, Limit, Package
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.text import listed, written_as
 
 
@@ -160,11 +161,11 @@ class SystemRelease(Entry, frozen=True, kw_only=True):
 
 
 class JetPack(Entry, frozen=True, kw_only=True):
-    """A release of Linux for Tegra, by its first number."""
+    """A release of Linux for Tegra, by its first number, or the first two."""
 
     name: str
-    jetpack: str
-    cuda: str
+    jetpack: str  # the first that has it
+    cuda: str = ""  # empty: the second number decides
     part: str = ""  # the one that it runs on; empty: there are several
     driver: str = ""
     kernel: str = ""  # Linux' release there
@@ -364,6 +365,11 @@ class Line(Entry, frozen=True, kw_only=True):
             for release, build in releases.items()
         }
         return ({"cpu": self.cpu} if self.cpu else {}) | dict(self.cuda) | others
+
+    @property
+    def cudas(self) -> list[str]:
+        """The CUDA releases for which a nixpkgs is known, the oldest first."""
+        return sorted((name for name, build in self.cuda.items() if not build.lacks_pin), key=version_key)
 
     def version_of(self, package: str) -> str:
         """The release of a package in this line; empty if it is whatever nixpkgs has."""

@@ -15,10 +15,10 @@ from torchsmith.catalog.names import (
     MAX_ANSWERS,
     holds,
     name_words,
-    nearest_names,
     parts_holding,
     parts_within,
     product_pattern,
+    typo_of,
 )
 from torchsmith.core.problem import NotKnown
 from torchsmith.core.text import listed
@@ -32,7 +32,7 @@ WORDS = read_cached(Path(__file__).with_name("gpu_words.toml"))
 FORMS = frozenset(name_words(WORDS["forms"]))
 BESIDE = FORMS | {*name_words(WORDS["beside"])}
 SIZES, NVIDIA, NOT_NVIDIA = (WORDS[name] for name in ("sizes", "nvidia", "not_nvidia"))
-MAKERS, MACHINE_TYPE = re.compile(WORDS["makers"]), re.compile(WORDS["machine_type"], re.IGNORECASE)
+MAKERS = re.compile(WORDS["makers"])
 OR = " or "  # between the names of which a text does not say which is the machine's
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
@@ -58,8 +58,6 @@ def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
 
 
 def _gpu_hint(name: str, catalog: Catalog) -> str:
-    if MACHINE_TYPE.search(name):
-        return "no machine type of that size is known: give its GPU, or add it to catalog/instances.toml"
     if mac_chip(f"Apple {name}", catalog):
         return f"for a Mac: 'Apple {name}'"
     if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
@@ -68,7 +66,7 @@ def _gpu_hint(name: str, catalog: Catalog) -> str:
     if len(several) > 1:
         return f"it names {listed(several)}: write + between GPUs, or give an architecture such as sm89"
     parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    names = [part for part, _ in parts_holding(name, catalog)] or nearest_names(name, parts)
+    names = [part for part, _ in parts_holding(name, catalog)] or [typo_of(name, parts)]
     known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
     hint = f"did you mean {listed(known, 'or')}? Or give" if known else "give"
     return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
@@ -180,9 +178,8 @@ def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
     if re.search(r"(?i)\bnvidia\b|geforce|quadro|tesla|\b[gr]tx\b", name):
         return None
     bare = re.match(r"(?i)\d{4} ?(?:XTX|XT|GRE)\b", name)
-    return _longest(f"RX {name}" if bare else name, catalog.gfx.values()) or _of_chip(
-        name, catalog.gfx.values()
-    )
+    product = _longest(f"RX {name}" if bare else name, catalog.gfx.values())
+    return product or _of_chip(name.removeprefix("AMD "), catalog.gfx.values())
 
 
 def _longest(name: str, gpus: Iterable[P]) -> P | None:

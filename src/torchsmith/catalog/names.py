@@ -158,19 +158,6 @@ def typo_of(text: str, known: list[str]) -> str:
     return next(iter(same.values())) if len(same) == 1 else ""
 
 
-def nearest_names(text: str, known: list[str]) -> list[str]:
-    """Known names to ask back with: the one that is misspelt, else those that are alike."""
-    import difflib  # only if a name is wrong
-
-    best = typo_of(text, known)
-    if best:
-        return [best]
-    plain = {_plain(name): name for name in known}
-    near = difflib.get_close_matches(_plain(text), plain, n=2, cutoff=0.7)
-    swapped = [name for name in plain if sorted(name) == sorted(_plain(text))]
-    return [plain[name] for name in dict.fromkeys([*swapped, *near])][:2]
-
-
 def _numbered(name: str) -> list[str]:
     """The words that hold digits: n1 and v1 are different CPUs, not different spellings."""
     return [word for word in name_words(name) if re.search(r"\d", word)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 from torchsmith.catalog.axes import BadValue
@@ -18,6 +19,13 @@ def version_key(version: str) -> tuple[int, ...]:
     while parts and parts[-1] == 0:
         parts.pop()
     return tuple(parts)
+
+
+def latest_of(versions: Mapping[str, str], wanted: str) -> str:
+    """The name of the latest version of the same series that is not after another; empty if there is none."""
+    own = version_key(wanted)
+    keys = [(version_key(text), name) for name, text in versions.items()]
+    return max(((key, name) for key, name in keys if key[:1] == own[:1] and key <= own), default=(own, ""))[1]
 
 
 @lru_cache(1024)  # a matrix asks the same few questions of every cell

@@ -304,7 +304,8 @@ def next_step(
 
 def next_build(*recipes: str, workspace: Path | None, nixpkgs: Sequence[str] = ()) -> None:
     """Suggest to plan a build, and before it to find the hashes of sources without which it stops."""
-    if unknown := _unknown_hashes(workspace):
+    unknown = _unknown_hashes(workspace)
+    if unknown and "sample" not in nixpkgs:
         why = f"first: the hash of {some_of(unknown)} is not known"
         next_step("fix-hashes", workspace=workspace, nixpkgs=nixpkgs, why=why)
     why = "estimates time, memory and disk"

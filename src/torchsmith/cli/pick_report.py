@@ -72,7 +72,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
     not_chosen: Sequence[CandidateRow]  # other builds that run
-    no_tools: bool  # neither Nix nor Flox is installed
+    no_tools: bool  # it is this machine, and neither Nix nor Flox is installed
 
 
 def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:

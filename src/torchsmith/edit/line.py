@@ -17,6 +17,7 @@ from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Conflict, Empty, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
+from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, table_text
 from torchsmith.edit.pin import (
     FactTable,
@@ -34,7 +35,7 @@ from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
 from torchsmith.matrix.variant import Cuda
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.load import DEFAULT, FILE, Workspace, open_workspace
 
 LINES = "catalog/lines.toml"
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
@@ -75,7 +76,7 @@ def _row(line: Line, cells: int, workspace: Workspace, *, own: bool) -> LineRow:
         torch=line.torch,
         companions={name: version for name, version in line.versions.items() if version},
         pins=pins,
-        cudas=[*map(str, line.cuda)],
+        cudas=line.cudas,
         backends=[
             f"{catalog.backends[name].title} {release}".strip()
             for name, releases in line.backends.items()
@@ -130,9 +131,11 @@ def propose_removal(path: Path | None, name: str, *, adopt: bool) -> Proposal:
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
     users = sum(cell.line == name for cell in workspace.matrix.cells)
-    if users and name not in builtin_catalog().lines:
-        hint = "remove them from torchsmith.toml first"
-        raise Conflict(f"{counted(users, 'cell')} of {workspace.source.name} are of line {name}", hint=hint)
+    if users and not is_buildable(name, builtin_catalog()):
+        source, hint = workspace.source, "remove that from torchsmith.toml first"
+        at = next((block.path for block in workspace.spec.blocks if block.line == name), ())
+        where = place(source.text, source.name, at) if at else None
+        raise Conflict(f"{counted(users, 'build')} of line {name} would be lost", hint=hint, where=where)
     after = drop(text, name)
     edit = fact_edit(workspace.home, LINES, after, "the line")
     proposal = proposed(workspace, {LINES: after}, [edit], adopt=adopt)
@@ -157,8 +160,8 @@ def is_buildable(name: str, catalog: Catalog) -> bool:
 def matrix_of_line(workspace: Workspace, line: Line, catalog: Catalog) -> str:
     """Blocks of torchsmith.toml for the cells of profile `real` that the line can build, in the Python that
     the nixpkgs prefers and the profile's CUDA, or the newest that the line has."""
-    cells = open_workspace(None, "real").matrix.cells
-    cudas = {str(cell.variant.cuda) for cell in cells} & line.cuda.keys() or line.cuda.keys()
+    cells = open_workspace(DEFAULT, "real").matrix.cells
+    cudas = {str(cell.variant.cuda) for cell in cells}.intersection(line.cudas) or line.cudas
     cuda = max(cudas, key=version_key, default="")
     pins = [catalog.pins[build.pin] for build in line.every_build.values() if build.pin]
     pythons = [python for python in line.pythons if all(python in pin.pythons for pin in pins if pin.probed)]
@@ -187,23 +190,25 @@ def _facts(new: str, move: Move, catalog: Catalog, packages: Collection[str] | N
     if not like.torch or like.flavor:
         raise Invalid(f"line {like.name} is not a torch release that another could be built like")
     known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
-    entry: FactTable = {
-        **release_of(like, move, catalog, packages),
-        "pythons": [str(python) for python in (known or like).pythons],
-        "triton": known.triton if known else "",
-        "source": "this workspace",
-        "unproved": CLAIM,
-    }
-    facts: dict[str, FactTable] = {"lines": {new: entry}}
     builds = {name: build for name, build in like.every_build.items() if build.pin}
     if not builds:
         raise Invalid(f"line {like.name} has no nixpkgs that the new one could be built from")
+    facts: dict[str, FactTable] = {}
     pin: Pin | None = None
     if move.rev:
         old = Counter(build.pin for build in builds.values()).most_common(1)[0][0]
         pin, table = pin_at(move, catalog)
         builds = _builds_of(pin, {name: build for name, build in builds.items() if build.pin == old}, catalog)
         facts |= {"pins": {pin.name: table}} if table else {}
+    # A nixpkgs with another torch has what that needs, for its Pythons.
+    own = pin is not None and pin.torch == move.torch
+    pythons = [python for python in (known or like).pythons if own or python in like.pythons]
+    entry: FactTable = {
+        **release_of(like, move, catalog, packages),
+        "pythons": [*map(str, pythons)],
+        "triton": known.triton if known else "",
+        "source": "this workspace",
+    }
     made = builds_at(pin, builds, move.torch, catalog)
     made = {name: build | {"unproved": CLAIM, "claimed": True} for name, build in made.items()}
     for name, build in made.items():

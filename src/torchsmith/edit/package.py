@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from torchsmith.catalog import builtin_catalog
 from torchsmith.catalog.check import ATTRIBUTE, PACKAGE_NAME
 from torchsmith.core.problem import (
     CannotBuild,
@@ -148,7 +149,7 @@ def propose_removal(workspace: Path | None, name: str, *, adopt: bool) -> Propos
     users = [package.name for package in opened.catalog.packages.values() if name in package.needs]
     packages_text = text_of(root, PACKAGES) or ""
     own = name in tomllib.loads(packages_text)
-    if own and users:
+    if own and users and name not in builtin_catalog().packages:
         where = opened.catalog.place("packages", (users[0], "needs"))
         raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
     texts = {}

@@ -46,7 +46,7 @@ class Move:
 
 
 def moves(line: str, before: Catalog | None, after: Catalog) -> list[FactMove]:
-    """What changes in a line: its nixpkgs with the CUDA releases and Pythons there, torch and companions."""
+    """What changes in a line: its nixpkgs with the Pythons there, torch, CUDA releases and companions."""
     old, new = (_line_facts(line, catalog) if catalog else {} for catalog in (before, after))
     facts = [FactMove(what, old.get(what, ""), new.get(what, "")) for what in {**old, **new}]
     return [fact for fact in facts if fact.before != fact.after]
@@ -59,13 +59,12 @@ def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
     pins = [
         catalog.pins[pin] for pin in dict.fromkeys(build.pin for build in line.every_build.values()) if pin
     ]
-    cudas = sorted({cuda for pin in pins for cuda in pin.cudas})
     pythons = sorted({python for pin in pins for python in pin.pythons}.intersection(line.pythons))
     return {
         "nixpkgs": ", ".join(pin.name for pin in pins),
         TORCH: line.torch,
         **line.versions,
-        "CUDA": ", ".join(map(str, cudas)),
+        "CUDA": ", ".join(line.cudas),
         "Python": ", ".join(map(str, pythons)),
     }
 
@@ -209,7 +208,8 @@ def place_build(entry: FactTable, name: str, build: FactTable) -> None:
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
     """The pin of a revision, and what the catalog lacks of its entry."""
     if move.sha256 and not HASH.fullmatch(move.sha256):
-        raise Invalid(f"{move.sha256!r} is not a sha256", hint="as nix-prefetch-url --unpack prints it")
+        hint = "as nix-hash --type sha256 --base32 TREE prints it"
+        raise Invalid(f"{move.sha256!r} is not a sha256", hint=hint)
     stated = {"sha256": move.sha256} if move.sha256 else {}
     known = find_pin(move.rev, catalog)
     if known is not None and not move.probed:

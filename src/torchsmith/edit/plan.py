@@ -105,7 +105,8 @@ def auditor(workspace: Workspace) -> CheckRecipe:
         from torchsmith.auditing.suppress import RuleSelection
 
         lines = {cell.name: cell.line for cell in workspace.matrix.cells}
-        return Context(workspace.catalog, RuleSelection().also(workspace.settings.audit), lines)
+        choice = workspace.source.placed(lambda: RuleSelection().also(workspace.settings.audit))
+        return Context(workspace.catalog, choice, lines)
 
     def check(recipe: RecipeFile) -> CheckedRecipe:
         from torchsmith.auditing.finding import Severity

@@ -132,7 +132,7 @@ def proposed(
     empty afterwards."""
     after = workspace.with_texts(texts)
     repos = wanted_repos(after)
-    if gone and (workspace.home / gone).is_dir():
+    if gone and gone not in {repo.name for repo in repos} and (workspace.home / gone).is_dir():
         repos.append(WantedRepo(gone, ()))
     return Proposal(
         workspace=workspace,

@@ -46,11 +46,6 @@ def detect_environment(root: Path | None, org: str) -> Environment:
     return Environment(bool(shutil.which("nix-build")), bool(shutil.which("flox")), folder, org, spare)
 
 
-def install_command(variant: Variant, org: str) -> str:
-    """Install what an organisation has published to the Flox catalog; nothing without an organisation."""
-    return f"flox install {org}/{variant.name}" if org else ""
-
-
 def build_commands(
     variants: Sequence[Variant], here: Environment, *, also: Iterable[str] = (), included: bool = True
 ) -> dict[str, str]:

@@ -102,7 +102,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK,
     python: Fact[PythonVersion] | None = None  # that a report states
     windows: Fact[bool] | None = None  # the driver is that of Windows, as in WSL
     instance: Fact[str] | None = None  # a kind of machine, such as a cloud's type
-    l4t: Fact[str] | None = None  # the release of Linux for Tegra, its first number
+    l4t: Fact[str] | None = None  # the release of Linux for Tegra: 36.3, 36 if no more is known
     notes: tuple[Note, ...] = msgspec.field(default_factory=lambda: ())  # JSON has them though there are none
 
     def noting(self, source: str, text: str, *, gpu: bool = False) -> HostFacts:

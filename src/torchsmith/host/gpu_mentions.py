@@ -16,6 +16,7 @@ from torchsmith.host.tokens import gpu_name, table, words
 
 AMD = "an AMD GPU"  # of which nothing else is known
 MOST_WORDS = 16  # of a name
+LONG = 4  # letters of a name that means little else; an L2 may be a cache
 SERIES = re.compile(r"[2-5]0[5-9]0")  # numbers that mean little else than a GPU
 
 
@@ -30,8 +31,8 @@ class FoundName(msgspec.Struct, frozen=True):
 
 def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
     """The names of GPUs in a line, the longest that the catalog knows; a brand with a number that it does not
-    know has no product. Short names and bare numbers count only with a brand, in a field or beside another
-    name."""
+    know has no product. Without a brand, short names (L2, T4) count only as an entry of a field, and bare
+    numbers also beside another name."""
     line = re.sub(r"\((?:R|TM|C)\)|[®™]", lambda mark: " " * len(mark[0]), line, flags=re.IGNORECASE)
     tokens = list(re.finditer(r"[A-Za-z0-9]+", line))
     found: list[FoundName] = []
@@ -49,7 +50,8 @@ def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
 
 def _may_be_gpu(found: FoundName) -> bool:
     """Whether a name that does not count by itself counts beside another: 3090, but not 960 or 1080."""
-    return found.product is not None and (not found.name.isdigit() or bool(SERIES.fullmatch(found.name)))
+    long = not found.name.isdigit() and len(found.name) >= LONG
+    return found.product is not None and (long or bool(SERIES.fullmatch(found.name)))
 
 
 def _length(line: str, tokens: list[re.Match[str]]) -> int:
@@ -93,16 +95,17 @@ def _counts(line: str, found: FoundName, *, field: bool) -> bool:
         return words("unknown_gpu", "names").match(name) is not None
     if re.match(r"(?i)apple ", line[max(found.begin - 6, 0) : found.begin]):
         return False  # an Apple M4 is not a Tesla M4
-    if field or words("brand", "names").match(name):
+    if words("brand", "names").match(name):
+        return True
+    if len(name) < LONG:
+        return field and re.search(r"(?:^|[,;+/&(\[]|\d ?[x×*])\s*$", line[: found.begin]) is not None
+    if field or not name.isdigit():
         return True
     after = line[found.begin + len(name) :]
-    if name.isdigit():
-        counted = re.search(rf"(?i)(?:^|\s|\()(?:{table()['names']['counted']})$", line[: found.begin])
-        alone = SERIES.fullmatch(name) and re.search(r"(?:^|[,;/+:]) *$", line[: found.begin])
-        listed = alone and re.match(r" *(?:[,;/+]|$)", after) and words("listed", "names").search(line)
-        return len(name) == 4 and bool(counted or listed or words("after_number", "names").match(after))
-    counted = re.search(r"\d ?[x×*] $", line[: found.begin])
-    return len(name) >= 4 or bool(counted or re.match(r"(?i)\s*(?:gpus?|cards?|x\d)\b", after))
+    counted = re.search(rf"(?i)(?:^|\s|\()(?:{table()['names']['counted']})$", line[: found.begin])
+    alone = SERIES.fullmatch(name) and re.search(r"(?:^|[,;/+:]) *$", line[: found.begin])
+    listed = alone and re.match(r" *(?:[,;/+]|$)", after) and words("listed", "names").search(line)
+    return len(name) == 4 and bool(counted or listed or words("after_number", "names").match(after))
 
 
 def add_mentions(facts: HostFacts, text: str, spoken: str, catalog: Catalog) -> HostFacts:

@@ -206,7 +206,7 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         _, condition = driver_condition(needed, gpus, catalog)
         text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
         tegra = any(gpu.tegra for gpu in gpus)
-        packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(host.driver.parts[0]))
+        packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(host.driver))
         pack = next((f" (JetPack {pack.jetpack})" for pack in packs if tegra), "")
         case.contra.append(Reason("driver", text + pack, "" if tegra else fix))
     elif isinstance(verdict, RunsNot):
@@ -214,7 +214,8 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
     elif verdict.how == "compatible":
         case.pro.append(verdict.reason)
     if reached is None:
-        text = f"the driver is {needed} or newer ({host.driver} is a branch, whose first releases are older)"
+        _, condition = driver_condition(needed, gpus, catalog)
+        text = f"{condition} ({host.driver} is a branch, whose first releases are older)"
         case.assumptions.append(Reason("driver", text))
 
 

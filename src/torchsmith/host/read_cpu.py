@@ -13,7 +13,8 @@ from torchsmith.host.tokens import table
 MARKS = (frozenset({"fpu", "sse2", "cmov", "mmx"}), frozenset({"asimd", "fp", "evtstrm", "crc32"}))
 # Labels that number a CPU: the first three must be there, or both of ARM's.
 ID, PART = ("vendor id", "cpu family", "model", "stepping"), ("cpu implementer", "cpu part")
-# Every x86_64 CPU of the last fifteen years has these.
+# Every x86_64 CPU has the first, and one of the last fifteen years some of the others.
+EVERY_X86 = frozenset({"fpu", "cx8", "cmov", "mmx", "sse", "sse2"})
 EARLY_X86 = frozenset({"pni", "ssse3", "cx16"})
 NO_NAMES = ("ARMv8", "AArch64")  # in place of a model's name
 
@@ -85,8 +86,9 @@ def _breaks_off(text: str, features: Collection[str]) -> bool:
     last = text.lower().split()[-1]
     needed = {feature for isa in builtin_catalog().isas.values() for feature in isa.needs}
     half = last not in needed and any(feature.startswith(last) for feature in needed)
-    x86 = "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features
-    return half or last.endswith(("..", "…")) or x86 or ("asimd" in features and "crc32" not in features)
+    early = "sse2" in features and EARLY_X86.isdisjoint(features) and "avx" not in features
+    some = early or ("asimd" not in features and not EVERY_X86.issubset(features))
+    return half or last.endswith(("..", "…")) or some or ("asimd" in features and "crc32" not in features)
 
 
 def _id(fields: dict[str, str], labels: tuple[str, ...], needed: int) -> str:

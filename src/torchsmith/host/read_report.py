@@ -16,7 +16,6 @@ from torchsmith.catalog.axes import BadValue
 from torchsmith.catalog.load import decode
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
 from torchsmith.core.problem import Conflict, Empty, Invalid, TooLarge, Where
-from torchsmith.core.text import shell_word
 from torchsmith.host.facts import FORMAT, MARK, Fact, GpuFacts, HostFacts, merge
 from torchsmith.host.normalise import normalise, plain_text, without_repeats
 from torchsmith.host.read_cpu import read_cpu
@@ -86,12 +85,6 @@ def report_text(path: Path) -> str:
         raise unreadable(path, error, hint) from error
     text = plain_text(data)
     if data.startswith(BINARY) or "\0" in text:
-        library = data.startswith(b"\x7fELF") or (data.startswith(b"PK") and path.suffix == ".whl")
-        if library:
-            what = "a wheel" if path.suffix == ".whl" else "a library or program"
-            raise Invalid(
-                f"{path} is {what}, not a report", hint=f"torchsmith verify {shell_word(str(path))}"
-            )
         raise Invalid(f"{path} is not text", hint=f"these commands describe a machine: {ASK}")
     if not text.strip():
         raise Empty(f"{path} is empty", hint=f"these commands describe a machine: {ASK}")

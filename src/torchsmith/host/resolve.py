@@ -23,6 +23,7 @@ from torchsmith.catalog.gpu_names import (
     system_of_instance,
 )
 from torchsmith.catalog.names import cpu_of_name, product_pattern
+from torchsmith.catalog.ranges import latest_of
 from torchsmith.catalog.runs import isa_runs
 from torchsmith.core.text import listed
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
@@ -114,7 +115,7 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
         machine, _, kernel = facts.system.value.partition("-")
         if kernel == "linux":
             yield "system", f"this machine is {facts.system.value}: `uname -m` says {machine}"
-        else:
+        elif not facts.macos:
             yield "system", f"this machine runs {SYSTEM_NAMES.get(kernel, kernel)}, as the text says"
 
 
@@ -161,7 +162,7 @@ def _of_jetpack(facts: HostFacts, catalog: Catalog) -> HostFacts:
     if facts.l4t is None:
         return facts
     source = f"{facts.l4t.source}, L4T {facts.l4t.value}"
-    known = catalog.jetpacks.get(facts.l4t.value)
+    known = catalog.jetpacks.get(latest_of({name: name for name in catalog.jetpacks}, facts.l4t.value))
     unnamed = facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value)
     if unnamed and known and known.part:
         facts = replace(facts, gpus=Fact((GpuFacts(name=Fact(known.part, source)),), source))
@@ -170,9 +171,8 @@ def _of_jetpack(facts: HostFacts, catalog: Catalog) -> HostFacts:
         facts = facts.noting(source, "does not name the board: Orin, Xavier and others run it")
     if known is None:
         return facts
-    text = f"is JetPack {known.jetpack} with CUDA {known.cuda}"
-    newer = ": a newer CUDA needs NVIDIA's CUDA compatibility package, which recipes for Jetson bring"
-    facts = facts.noting(source, text + (newer if known.part == "Orin" else ""))
+    if known.cuda:
+        facts = facts.noting(source, f"has CUDA {known.cuda}")
     return replace(facts, driver=facts.driver or driver_fact(known.driver, source, []))
 
 

@@ -17,6 +17,7 @@ from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx, SystemRelease
 from torchsmith.catalog.gpu_names import OR
 from torchsmith.catalog.names import cpu_of_name
+from torchsmith.catalog.ranges import latest_of, version_key
 from torchsmith.core.text import listed
 from torchsmith.host.facts import (
     Fact,
@@ -56,10 +57,12 @@ class _Scan:
         self.lacking: dict[Note, None] = {}  # notes that count on machines that may have NVIDIA's GPUs
         self.gpus: dict[str, dict[str, str]] = {}  # by number or name
         self.amd_gpus: dict[str, str] = {}  # by target or name
+        self.amd_chips: dict[str, None] = {}  # that count if no other GPU is known
         self.first: dict[str, str] = {}  # facts of which the first counts
         self.rows = 0  # of GPUs in a table of nvidia-smi's, which has one for each
         self.drivers: dict[str, None] = {}
         self.l4ts: set[str] = set()  # releases of Linux for Tegra
+        self.by_jetpack: set[str] = set()  # those of the JetPacks that are named
         self.systems: list[str] = []  # values of keys that name a system
         self.used: set[int] = set()  # where lines begin whose GPUs are known
 
@@ -75,8 +78,14 @@ class _Scan:
         flags = matching("flags", [self.text])
         for note in matching("notes", [self.text]):
             self._note(note)
+        if not (self.gpus or self.amd_gpus):
+            self.amd_gpus = dict(zip(self.amd_chips, self.amd_chips, strict=True))
         if "amd" in flags and not self.amd_gpus:
             self.amd_gpus[AMD] = AMD
+        if "pci" in flags and not ("no_gpu" in flags or self.gpus or self.amd_gpus):
+            self._note(
+                "lists PCI devices and no display among them: --gpu none if that is all of it", gpu=True
+            )
         jetson = self._jetson("tegra" in flags)
         driver, system = self._driver(), self._system(bool(jetson))
         release = self._release(system)
@@ -94,6 +103,7 @@ class _Scan:
             instance=self._instance(),
         )
         gpus = tuple(self._named_gpus())
+        gpus = gpus[:1] if jetson else gpus  # its board, and the module on that, name one
         facts = replace(facts, gpus=Fact(gpus, self.source) if gpus or "no_gpu" in flags else None)
         mac = facts.system is not None and facts.system.value.endswith("-darwin")
         facts = replace(facts, notes=tuple(self.notes if mac else self.notes | self.lacking))
@@ -111,15 +121,19 @@ class _Scan:
         for key in ("smi", "instance"):
             if key in fields:
                 self.first.setdefault(key, fields[key])
-        self.l4ts |= {fields[key] for key in ("l4t", "l4t_file") if key in fields}
+        l4ts = (re.findall(r"\d+", fields[key]) for key in ("l4t", "l4t_file") if key in fields)
+        self.l4ts |= {".".join(numbers) for numbers in l4ts}
         if jetpack := fields.get("jetpack"):
-            packs = self.catalog.jetpacks.items()
-            self.l4ts |= {name for name, pack in packs if pack.jetpack == jetpack} or {"?"}
+            packs = {name: pack.jetpack for name, pack in self.catalog.jetpacks.items()}
+            same = (name for name, text in packs.items() if text == jetpack)
+            self.by_jetpack.add(max(same, default="") or latest_of(packs, jetpack) or "?")
         if driver := fields.get("driver"):
             self.drivers[driver] = None
         if cpu := fields.get("host_cpu"):
             self.first.setdefault("cpu", cpu)
             self.systems.append("Linux x86_64")
+        if chip := fields.get("amd_chip"):
+            self.amd_chips[f"AMD {chip}"] = None
         if fields.keys() & {"amd", "gfx"}:
             self._amd_gpu(fields.get("amd", ""), fields.get("gfx", ""))
         elif fields.keys() & {"gpu", "cap", "chip"}:
@@ -177,6 +191,7 @@ class _Scan:
             return
         if kind == "gpu_perhaps" and (cpu := words("cpu").search(value)):
             self.first.setdefault("cpu", cpu[0])
+            return
         if kind in ("gpu", "gpu_perhaps"):
             if begin not in self.used:
                 self._gpu_field(value, begin, certain=kind == "gpu")
@@ -197,7 +212,7 @@ class _Scan:
 
     def _gpu_field(self, value: str, begin: int, *, certain: bool) -> None:
         value = words("in_cpu").sub("", value)
-        found = find_gpus(value, self.catalog, field=True)
+        found = find_gpus(value, self.catalog, field=certain)
         if words("graphics").search(value):
             self._note(f"shows graphics that no build uses: {value[:60]}")
         if not certain and not any(named.product for named in found):
@@ -216,16 +231,18 @@ class _Scan:
             self._gpu({"gpu": re.split(r"[,(|]", value)[0]})
             self.used.add(begin)
         elif words("amd_gpu").search(value):
-            self._amd_gpu(value[:80])
+            self._amd_gpu(re.split(r" (?=[a-z][\w-]*: )", value)[0][:80])  # inxi goes on: vendor: Lenovo
             self.used.add(begin)
 
     def _jetson(self, tegra: bool) -> str:
         """The release of Linux for Tegra, by itself, its JetPack or its kernel; `?` if that is not clear."""
         kernel = re.search(r"\b(\d+\.\d+)\.[\w.+-]*-tegra\b", self.text)
         packs = self.catalog.jetpacks.items()
-        stated = self.l4ts or {name for name, pack in packs if kernel and pack.kernel == kernel[1]}
-        jetpacks = {self.catalog.jetpacks[name].jetpack for name in stated if name in self.catalog.jetpacks}
-        return max(stated) if len(jetpacks) == 1 else "?" if stated or tegra else ""
+        stated = self.l4ts or self.by_jetpack
+        stated = stated or {name for name, pack in packs if kernel and pack.kernel == kernel[1]}
+        exact = {name for name in stated if "." in name} or stated
+        series = {name.partition(".")[0] for name in stated}
+        return min(exact, key=version_key) if len(series) == 1 else "?" if stated or tegra else ""
 
     def _driver(self) -> Fact[DriverVersion] | None:
         """The driver; of several the oldest."""

@@ -215,6 +215,8 @@ def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
         return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
     except BadValue:
         pass
+    if name.lower() in NO_GPU:
+        raise Conflict(f"{name} stands alone: another GPU is given too", hint="leave one of them out")
     if product_of_name(name, catalog) is None:
         raise unknown_gpu(name, catalog)
     return GpuFacts(name=Fact(name, source))

@@ -21,6 +21,7 @@ from torchsmith.catalog.runs import (
     drivers_of,
     gpu_code_runs,
 )
+from torchsmith.core.text import listed
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
@@ -185,16 +186,6 @@ def features_asked(
     return frozenset(need for offer in offers for need in cpu_needs(offer.wheel))
 
 
-def same_for(offers: Collection[WheelOffer], python: PythonVersion, catalog: Catalog) -> bool:
-    """Whether the offers for an unknown Python are those for this one: they use all GPUs, each is for the
-    Pythons of its release, and this one has all of these releases and the newest."""
-    releases = catalog.wheel_releases
-    used = {max(releases, key=version_key), *(wheel.torch for wheel in offers)}
-    used |= {wheel.other.torch for wheel in offers if wheel.other}
-    usual = all(wheel.pythons == releases[wheel.torch].pythons and not wheel.idle for wheel in offers)
-    return usual and all(python in releases[torch].pythons for torch in used)
-
-
 def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
     """Whether builds come before wheels: those of the `own` workspace, and any if a wheel leaves a GPU idle;
     never if the build leaves all of them `idle` and a wheel does not."""
@@ -255,8 +246,9 @@ def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -
 
 def _cuda_of_jetpack(driver: DriverVersion, catalog: Catalog) -> CudaVersion:
     """The CUDA release that a Jetson's driver came with; 0.0 if the catalog does not know it."""
-    packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(driver.parts[0]))
-    return CudaVersion.parse(next((pack.cuda for pack in packs), "0.0"))
+    packs = [pack for pack in catalog.jetpacks.values() if pack.cuda]
+    own = [pack for pack in packs if driver_reaches(driver, DriverVersion.parse(pack.driver)) is not False]
+    return max((CudaVersion.parse(pack.cuda) for pack in own), default=CudaVersion.parse("0.0"))
 
 
 def _drivers_needed(
@@ -353,16 +345,15 @@ def _other_key(offer: _Offer) -> tuple[object, ...]:
 
 
 def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
-    """The offer if the wheel has code for AMD GPUs, or may have it for one of an unknown target; otherwise if
-    it has code for a related target that a variable selects, which then applies to all GPUs of a process."""
+    """The offer if the wheel has code for AMD GPUs, otherwise if it has code for a related target that a
+    variable selects, which then applies to all GPUs of a process."""
     index = offer.wheel.index
     if not index.rocm or not host.non_nvidia_gpus:
         return None
     targets = {name: gfx_of_name(name, catalog) for name in host.non_nvidia_gpus}
-    unknown = [name for name, gfx in targets.items() if gfx is None and words("amd_gpu").search(name)]
-    conditions = [f"{', '.join(unknown)} is one of {', '.join(index.gfx)}"] if unknown else []
+    conditions = []
     used = {name: gfx.name for name, gfx in targets.items() if gfx and gfx.name in index.gfx}
-    others = {name: gfx.override for name, gfx in targets.items() if gfx and not (used or unknown)}
+    others = {name: gfx.override for name, gfx in targets.items() if gfx and not used}
     able = (override for override in others.values() if override and override[1] in index.gfx)
     for value, target in [*able][:1]:
         for name in (name for name, override in others.items() if override == (value, target)):
@@ -371,13 +362,13 @@ def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
                 f"HSA_OVERRIDE_GFX_VERSION={value} is set, at your own risk: {name} then runs code for"
                 f" {target}, which AMD does not support"
             )
-    if not (used or unknown):
+    if not used:
         return None
     conditions += [text for _, text in host.spoken]
     conditions.append(catalog.backends["rocm"].condition(index.rocm))
     unused = len({*index.gfx} - {*used.values()})
     whole = _Offer(offer.wheel, (*offer.conditions, *conditions), unused=unused)
-    return whole.leaving(tuple(name for name in targets if name not in (*used, *unknown)))
+    return whole.leaving(tuple(name for name in targets if name not in used))
 
 
 def _on_intel(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
@@ -408,6 +399,7 @@ def _on_cpu(
 ) -> _Offer:
     """The offer of a wheel for the CPU, and why GPUs stay idle."""
     idle = tuple(_idle(host))
+    unknown = [name for name in idle if words("amd_gpu").search(name) and not gfx_of_name(name, catalog)]
     if macos := _macos_for_gpu(offer.wheel, host):
         index, why = offer.wheel.index, f"torch {offer.wheel.torch} uses the GPU on macOS {macos} or newer"
         bare = msgspec.structs.replace(offer.wheel, index=msgspec.structs.replace(index, gpu=""))
@@ -417,7 +409,9 @@ def _on_cpu(
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
     whose = releases(host, wish, catalog)
     why = f"no wheel of {whose} uses it" + (f" with driver {host.driver}" if host.driver else "")
-    if host.driver and needed and driver_reaches(host.driver, needed) is False:
+    if unknown:
+        why = f"{listed(unknown)} is not known: --gpu with its target, such as gfx1100, decides"
+    elif host.driver and needed and driver_reaches(host.driver, needed) is False:
         why = f"driver {host.driver} is too old, every wheel of {whose} for it needs {needed} or newer"
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))

@@ -353,18 +353,23 @@ def _no_build(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     toolkit = variant.toolkit
     if toolkit is None:
         return Reason("line-no-cpu", f"torch {line.torch} has no CPU-only build here")
-    builds = line.backends.get(toolkit.backend, {}) if isinstance(toolkit, BackendVersion) else line.cuda
-    note = f"line {line.name} has {', '.join(sorted(builds, key=version_key))}" if builds else ""
     title = toolkit_title(variant, catalog)
-    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", note)
+    return Reason("line-no-cuda", f"torch {line.torch} is not built for {title} here", _has(line, toolkit))
+
+
+def _has(line: Line, toolkit: CudaVersion | BackendVersion) -> str:
+    """Which releases of CUDA or another backend a line can be built for; empty for none."""
+    builds = line.backends.get(toolkit.backend, ()) if isinstance(toolkit, BackendVersion) else line.cudas
+    return f"line {line.name} has {', '.join(builds)}" if builds else ""
 
 
 def _no_pin(line: Line, variant: Variant, catalog: Catalog) -> Reason:
     what = toolkit_title(variant, catalog) or "the CPU"
+    has = _has(line, variant.toolkit) if variant.toolkit else ""
     return Reason(
         "no-pin",
         f"torch {line.torch} is released, but the catalog knows no nixpkgs that builds it for {what}",
-        f"torchsmith line add {line.name} --matrix",
+        has or f"torchsmith line add {line.name} --matrix",
     )
 
 
@@ -425,11 +430,10 @@ def _torch_fits(package: Package, catalog: Catalog, line: Line, build: LineBuild
 
 
 def no_machine(gpu: Gpu, isa: Isa, catalog: Catalog) -> Iterator[Reason]:
-    """Why no machine has both this GPU and a CPU for this instruction set, if that is so."""
+    """Why no machine of the catalog has both this GPU and a CPU for this instruction set, if that is so."""
     if isa.platform not in gpu.platforms:
-        only = listed(platform.removesuffix("-linux") for platform in gpu.platforms)
-        cell = f"no machine can use this {isa.platform.removesuffix('-linux')} build"
-        yield Reason(UNUSABLE, f"{gpu.name} ({gpu.title}) exists only on {only}: {cell}")
+        machine = f"{isa.platform.removesuffix('-linux')} machine with {gpu.name} ({gpu.title})"
+        yield Reason(UNUSABLE, f"the catalog knows no {machine}: this build may have no use")
     elif gpu.cpus and not any(isa.name in catalog.cpus[cpu].isas for cpu in gpu.cpus):
         titles = listed((catalog.cpus[cpu].title for cpu in gpu.cpus), "or")
         message = f"{gpu.name} comes only with {titles}, which cannot run {isa.name}"

@@ -11,7 +11,7 @@ from torchsmith.catalog import TORCH, Catalog, Isa, Line, LineBuild
 from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild, NotKnown
 from torchsmith.core.text import counted, grouped, listed
-from torchsmith.matrix.cells import Accepted, Rejected, assess, nearest_allowed, toolkit_title
+from torchsmith.matrix.cells import Accepted, Decision, Rejected, assess, nearest_allowed, toolkit_title
 from torchsmith.matrix.variant import Accelerator, CpuOnly, Cuda, Variant, pname, read_name
 
 
@@ -76,10 +76,16 @@ class Explanation(msgspec.Struct, frozen=True):
     newer: str = ""  # why it is not built with newer torch releases; empty: there are none
 
 
-def explain(name: str, catalog: Catalog, line: str | None = None, in_matrix: str = "") -> Explanation:
-    """Read a name, and describe its cell."""
+def explain(
+    name: str,
+    catalog: Catalog,
+    line: str | None = None,
+    in_matrix: str = "",
+    decision: Decision | None = None,
+) -> Explanation:
+    """Read a name, and describe its cell; `decision` is that of a workspace, if it has one."""
     reading = read_name(name, catalog)
-    variant, decision = reading.variant, assess(reading.variant, catalog, line)
+    variant, decision = reading.variant, decision or assess(reading.variant, catalog, line)
     reasons = decision.reasons if isinstance(decision, Rejected) else decision.warnings
     good: tuple[str, ...] = ()
     if isinstance(decision, Accepted) and decision.usable:

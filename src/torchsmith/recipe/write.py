@@ -114,7 +114,9 @@ class RecipeWriter:
         stem = f"{package.name}-" if package else ""
         own = [name for name in pinned if package and name.startswith(stem)]
         files = [f'(./.flox/pkgs + "/{stem}${{cell}}.nix")'] + [
-            f'(./.. + "/{companion.folder}/.flox/pkgs/{companion.name}-${{cell}}.nix")'
+            f'(./.flox/pkgs + "/{companion.name}-${{cell}}.nix")'
+            if package and companion.folder == package.folder
+            else f'(./.. + "/{companion.folder}/.flox/pkgs/{companion.name}-${{cell}}.nix")'
             for companion in companions
         ]
         on_x86 = [c.name for c in with_inputs if self.catalog.isas[c.variant.isa].platform == "x86_64-linux"]

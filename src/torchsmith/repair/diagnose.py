@@ -270,8 +270,11 @@ def _releases_for(sm: Sm, catalog: Catalog) -> str:
     able = [version for version, toolkit in catalog.cuda.items() if toolkit.compiles(sm)]
     if not able:
         return "a CUDA release that has it (the catalog knows none)"
-    newest = able[-1] == list(catalog.cuda)[-1]
-    return f"CUDA {able[0]} or newer" if newest else f"CUDA {able[0]} to {able[-1]}"
+    oldest, *_, newest = catalog.cuda
+    if able[-1] == newest:
+        return f"CUDA {able[0]} or newer"
+    # The catalog begins long after the first release.
+    return f"CUDA {able[-1]} or older" if able[0] == oldest else f"CUDA {able[0]} to {able[-1]}"
 
 
 def _diagnosis(catalog: Catalog, lines: Sequence[str], reason: _Reason, *, guess: bool = False) -> Diagnosis:

@@ -20,7 +20,7 @@ from torchsmith.cli.console import (
     warn,
     write_stderr,
 )
-from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes
+from torchsmith.cli.nix_options import NixOptions, Recipes, evaluation, open_recipes, takes_sample
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Option, Request
@@ -82,7 +82,9 @@ def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateR
     results = ask(chosen)
     other = other_releases(results, opened)
     report = EvaluateReport(recipes=results, other_releases=other)
-    if opened.root is not None:
+    if takes_sample(request.nix.nixpkgs):
+        reporter.note("evaluated with the sample, which proves nothing of the real nixpkgs")
+    elif opened.root is not None:
         good = {result.name for result in results if result.ok} - other.keys()
         proved = remember(opened.root, opened.matrix.cells, opened.catalog, good)
         report = msgspec.structs.replace(report, proved=proved)

@@ -10,7 +10,6 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.catalog.ranges import version_key
 from torchsmith.cli.console import answer, command, exit_if, next_step, table, write, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
 from torchsmith.cli.options import (
@@ -114,8 +113,7 @@ def _print_lines(report: LinesReport) -> None:
     rows = []
     for row in report.lines:
         pairs = [row.companions.get(name) or "-" for name in PAIR]
-        cudas = sorted(row.cudas, key=version_key)
-        span = " to ".join(dict.fromkeys((cudas[0], cudas[-1]))) if cudas else "-"
+        span = " to ".join(dict.fromkeys((row.cudas[0], row.cudas[-1]))) if row.cudas else "-"
         name = f"{row.name}*" if row.own else row.name
         pins = " ".join(row.pins) or "-"
         rows.append([name, row.torch or "-", *pairs, pins, span, str(row.cells or "-")])

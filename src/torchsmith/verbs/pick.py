@@ -34,12 +34,7 @@ from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.active import active_python
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
-from torchsmith.host.commands import (
-    Environment,
-    build_commands,
-    detect_environment,
-    install_command,
-)
+from torchsmith.host.commands import Environment, build_commands, detect_environment
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
@@ -189,7 +184,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         wheels=wheels,
         no_wheel="" if wheels else why_no_wheel(answer.host, catalog, wish),
         not_chosen=[*_not_chosen(answer, catalog)],
-        no_tools=not here.nix and not here.flox,
+        no_tools=not (here.nix or here.flox or request.machine.from_ or request.machine.cpu),
     )
 
 
@@ -247,12 +242,13 @@ def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[Buil
     rows = []
     for assigned in answer.choice.variants:
         variant = assigned.fit.variant
-        install = install_command(variant, here.org)
+        # What an organisation has published to the Flox catalog.
+        install = {"install": f"flox install {here.org}/{variant.name}"} if here.org else {}
         rows.append(
             msgspec.structs.replace(
                 _row(assigned.fit, answer, catalog),
                 gpus=[*map(str, assigned.gpus)],
-                commands={"install": install} if install else {},
+                commands=install,
                 companions=[name for name in answer.companions if name.endswith(variant.cell)],
                 audit=_audit_findings(here.recipe(variant), here),
             )

@@ -172,6 +172,8 @@ def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> N
         next_step("apply", *request.words, workspace=request.workspace)
     else:
         suggest_adoption(report, request)
+    if check and report.skipped:
+        write_stderr(f"{counted(len(report.skipped), 'file')} would change with --adopt")
     exit_if(check and (report.pending or report.skipped or report.ignored or report.stopped))
 
 

@@ -71,7 +71,8 @@ def show(request: ShowRequest) -> Explanation | GpuReport:
     if gpu is not None:
         return gpu
     variant = variant or _variant(request.name, catalog)
-    return explain(request.name, catalog, opened.line_of(variant), opened.in_matrix(variant))
+    line, decision = opened.line_of(variant), opened.decide(variant)
+    return explain(request.name, catalog, line, opened.in_matrix(variant), decision)
 
 
 def run(*, request: ShowRequest, json: JsonOption = False) -> None:

@@ -196,8 +196,8 @@ def _counted(service: Service) -> str:
     releases = ", ".join(service.releases)
     text = f" in the libraries for {title} {releases} alone" if releases else ""
     if service.extra:
-        text += f"; {service.extra} of {service.total + service.extra} compiled files are"
-        text += f" for {', '.join(service.extra_for)} alone"
+        text += f" ({service.extra} of {service.total + service.extra} compiled files are"
+        text += f" for {', '.join(service.extra_for)} alone)"
     return text
 
 
@@ -243,13 +243,14 @@ def _print_verified(verified: VerifyReport) -> None:
     write(f"{report.path} ({report.kind}, {megabytes(report.sizes.total)})", "bold")
     columns([row for row in _rows(report) if row[1]], ("cyan",))
     if report.gpu:
-        _print_gpu_code(report)
+        rows = [(f"{row.kind} {row.target}", megabytes(row.size)) for row in report.gpu]
+        table(("GPU code", "size"), rows, right=("size",))
     if len(report.gpu_by_library) > 1:
         libraries = [(name, ", ".join(code)) for name, code in report.gpu_by_library.items()]
-        rows = libraries[:MOST_LIBRARIES]
-        if more := len(libraries) - len(rows):
-            rows.append((f"and {more} more", ""))
-        table(("library", "GPU code"), rows, broken=("GPU code",))
+        shown = libraries[:MOST_LIBRARIES]
+        if more := len(libraries) - len(shown):
+            shown.append((f"and {more} more", ""))
+        table(("library", "GPU code"), shown, broken=("GPU code",))
     print_checks(report.checks)
     write(*_verdict(report))
 
@@ -262,8 +263,6 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         ("Python", report.python),
         ("architecture", report.machine),
         ("system", report.system),
-        ("BLAS", report.blas),
-        ("MAGMA", report.magma),
         ("size", _sizes(report)),
         *_gpu_rows(report.services),
         ("CPU", report.cpu.text if report.cpu else ""),
@@ -303,16 +302,6 @@ def _sizes(report: Report) -> str:
         "other files": sizes.other_files,
     }
     return ", ".join(f"{name} {megabytes(size)}" for name, size in parts.items() if size)
-
-
-def _print_gpu_code(report: Report) -> None:
-    figures = ("pieces", "size", f"of {counted(report.containers, 'container')}")
-    rows = []
-    for row in report.gpu:
-        cells = (f"{row.kind} {row.target}", str(row.entries), megabytes(row.size), str(row.containers))
-        style = "dim" if row.stray else ""
-        rows.append([(text, style) for text in (*cells, "stray" if row.stray else "")])
-    table(("GPU code", *figures, ""), rows, right=figures)
 
 
 def print_checks(checks: Sequence[Check], indent: str = "") -> None:

@@ -20,7 +20,7 @@ from torchsmith.host.rank import Compatible, Ranking, check_cell, order, possibl
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
 from torchsmith.host.wheel_needs import WheelWish
-from torchsmith.host.wheels import WheelOffer, builds_first, features_asked, same_for, wheels_for
+from torchsmith.host.wheels import WheelOffer, builds_first, features_asked, wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
@@ -199,12 +199,10 @@ class _Answers:
         features = None if host.features is None or not self.asked else host.features & self.asked
         host = replace(host, features=features, kind="")
         if host not in self.wheels_of:
-            offers = wheels_for(host, self.catalog)
-            self.wheels_of[host] = [self._wheel(offers)]
-            for python in self.offered.pythons:
-                same = same_for(offers, python, self.catalog)
-                own = offers if same else wheels_for(host, self.catalog, WheelWish(python))
-                self.wheels_of[host].append(self._wheel(own))
+            self.wheels_of[host] = [
+                self._wheel(wheels_for(host, self.catalog, WheelWish(python)))
+                for python in (None, *self.offered.pythons)
+            ]
         return self.wheels_of[host]
 
     def _wheel(self, offers: Sequence[WheelOffer]) -> int:

@@ -195,15 +195,22 @@ def is_committed(repo: Path, path: str, text: str) -> bool:
 
 def lay_out(folder: Path, revision: str, into: Path, names: Collection[str] | None = None) -> None:
     """Write what `revision` has of every repository in or around `folder` below `into`; of those in it, only
-    the named ones. Raises NotFound if there is no repository, or no such revision in one."""
+    the named ones; one without that revision is new. Raises NotFound if there is no repository, or none has
+    the revision."""
     require_git()
     repos = _repos(folder)
     if not repos:
         hint = "torchsmith apply --commit makes them"
         raise NotFound(f"{folder} has no git repository to compare with", hint=hint)
-    for repo in repos:
-        if names is None or repo.parent != folder or repo.name in names:
+    chosen = [repo for repo in repos if names is None or repo.parent != folder or repo.name in names]
+    lacking: list[NotFound] = []
+    for repo in chosen:
+        try:
             _lay_out(repo, folder, revision, into)
+        except NotFound as problem:
+            lacking.append(problem)
+    if lacking and len(lacking) == len(chosen):
+        raise lacking[0]
 
 
 def _repos(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -34,13 +35,14 @@ from torchsmith.matrix import (
     expand,
     read_name,
 )
-from torchsmith.matrix.cells import Accepted, assess, newest_pin
+from torchsmith.matrix.cells import Accepted, Decision, assess, newest_pin
 from torchsmith.matrix.expand import Include
 from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
 FILE = "torchsmith.toml"
+T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("default.toml")
 
 
@@ -113,6 +115,12 @@ class Workspace(msgspec.Struct, frozen=True, dict=True):
         cell = self.find(variant)
         return cell.line if cell else self.settings.line
 
+    def decide(self, variant: Variant) -> Decision:
+        """The decision on a cell; of the matrix's own without the warnings that an evaluation answered."""
+        if cell := self.find(variant):
+            return Accepted(self.catalog.lines[cell.line], cell.warnings)
+        return assess(variant, self.catalog, self.settings.line)
+
     def in_matrix(self, variant: Variant) -> str:
         """A sentence on whether the matrix has a cell."""
         matrix = self.source.name if self.root else f"profile {self.profile}"
@@ -140,7 +148,7 @@ class SettingsFile(msgspec.Struct, frozen=True):
     text: str
     shipped: bool = False  # it is torchsmith's own
 
-    def placed(self, work: Callable[[], Matrix]) -> Matrix:
+    def placed(self, work: Callable[[], T]) -> T:
         """Do `work`; a Problem about a value gets the line and column of that value."""
         try:
             return work()

@@ -371,16 +371,23 @@ def lines_text(pins: Mapping[LineCuda, str]) -> str:
 
 
 def _folders(repositories: Iterable[Repository], catalog: Catalog) -> dict[str, str]:
-    """Packages whose recipes are in a folder of another name than ours would be."""
+    """Packages whose recipes are in a folder of another name than ours would be; of several in one folder
+    too, unless they are what another folder has most of."""
     home: dict[str, str] = {}
-    for repository in repositories:
-        counts = Counter(recipe.variant.package.name for recipe in repository.recipes if recipe.variant)
-        name = repository.root.resolve().name
+    found = {
+        repository.root.resolve().name: Counter(
+            recipe.variant.package.name for recipe in repository.recipes if recipe.variant
+        )
+        for repository in repositories
+    }
+    for name, counts in found.items():
         for package, _ in counts.most_common(1):
             if package in home:
                 hint = "a workspace has one repository for each package: take one of them in"
                 raise Conflict(f"{home[package]} and {name} both hold recipes of {package}", hint=hint)
             home[package] = name
+    for name, counts in found.items():
+        home = dict.fromkeys(counts, name) | home
     return {package: name for package, name in home.items() if catalog.packages[package].folder != name}
 
 

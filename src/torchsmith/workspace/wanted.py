@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import asdict
@@ -66,11 +66,12 @@ def wanted_repos(workspace: Workspace) -> list[WantedRepo]:
     writer = RecipeWriter(catalog, recipe_options(workspace))
     repos = []
     alignment = readmes.alignment(matrix, catalog)
-    by_package = grouped((cell.variant.package, cell) for cell in matrix.cells)
-    packages = matrix.packages(catalog)
-    for package in packages:
-        others = [other for other in packages if other != package]
-        repos.append(_package_repo(package, by_package[package], others, alignment, settings, writer))
+    cells_of = grouped((cell.variant.package, cell) for cell in matrix.cells)
+    by_package = {package: cells_of[package] for package in matrix.packages(catalog)}
+    for packages in grouped((package.folder, package) for package in by_package).values():
+        cells = {package: by_package[package] for package in packages}
+        others = [other for other in by_package if other != packages[0]]
+        repos.append(_package_repo(cells, others, alignment, settings, writer))
     if settings.cudatoolkit:
         repos.append(_toolkit_repo(settings, writer))
     return repos
@@ -120,14 +121,15 @@ def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Itera
 
 
 def _package_repo(
-    package: Package,
-    cells: Sequence[Cell],
+    by_package: Mapping[Package, Sequence[Cell]],
     companions: Sequence[Package],
     alignment: str,
     settings: Settings,
     writer: RecipeWriter,
 ) -> WantedRepo:
-    name, catalog = package.folder, writer.catalog
+    """The repository of one package, or of several; the first has the environments and the README."""
+    package, catalog = next(iter(by_package)), writer.catalog
+    name, cells = package.folder, [cell for own in by_package.values() for cell in own]
     files = [WantedFile(f"{name}/{PKGS}/{cell.name}.nix", writer.recipe(cell), cell.name) for cell in cells]
     files += _flox(name)
     if package.is_torch and settings.nightly and settings.nightly.self_contained:
@@ -137,11 +139,12 @@ def _package_repo(
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
         "default.nix": writer.default_nix(pinned, with_inputs, package, companions),
-        "README.md": readmes.readme(package, cells, catalog),
-        "BUILD_MATRIX.md": readmes.build_matrix(package, cells, catalog),
+        "README.md": readmes.readme(package, by_package[package], catalog),
+        "BUILD_MATRIX.md": readmes.build_matrix(package, by_package[package], catalog),
         "ALIGNMENT.md": alignment,
-        **readmes.build_notes(package, cells, catalog),
     }
+    for one, own in by_package.items():
+        texts |= readmes.build_notes(one, own, catalog)
     files += [WantedFile(f"{name}/{path}", text) for path, text in texts.items()]
     return WantedRepo(name, tuple(files))
 

@@ -96,9 +96,10 @@ def companion_uses_its_torch(subject: Subject, variant: Variant) -> Iterator[Def
 
 @rule("TS703", "companion that does not bring its torch", unless=("not_companion", "flavored"))
 def companion_propagates_torch(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """nixpkgs propagates only the dev output of torch, so `import torch` fails for users who install the
-    companion. Add the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a
-    program such as `vllm`, which nixpkgs wraps, this is a note."""
+    """nixpkgs propagates only the dev output of torch, so `import torch` fails if the companion alone is
+    installed, as with `flox install`; `python.withPackages` and `nix-shell` find torch without it. Add
+    the `out` output of torch to propagatedBuildInputs and to requiredPythonModules. For a program such as
+    `vllm`, which nixpkgs wraps, this is a note."""
     torch = _torch_of(subject)
     carried = [
         inputs

@@ -108,10 +108,19 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE)."""
+    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), and
+    the shell exports them; without `export` it is a warning."""
     if not isa.flags:
         return
     wanted = _enabled(isa.flags)
+    for export in subject.body.exports:
+        variable, inherited = (
+            export.variable,
+            rf"\bexport\b[^\n;]*\b{export.variable}\b|\b{export.variable}\s+=",
+        )
+        if variable in ("CXXFLAGS", "CFLAGS") and not re.search(inherited, subject.code):
+            message = f"{variable} is set without export: the compiler does not get it"
+            yield Defect(message, export.span, hint=f"write export {variable}=", sure=LIKELY)
     # What is interpolated and needs an evaluation may well be the flags.
     exported = [
         export.variable

@@ -172,7 +172,7 @@ def _without_cudnn(subject: Subject) -> bool:
 @rule("TS404", "build that no machine can use", WARNING)
 def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defect]:
     """Some GPUs exist only with one kind of CPU: SM110 and SM121 only in ARM machines, so no machine can run
-    their x86 builds."""
+    their x86 builds. For a card, which fits any machine, this is a note: few ARM servers have a V100."""
     for reason in no_machine(gpu, isa, subject.catalog):
         advice = "torchsmith.toml has it: `usable = true` there leaves such builds out"
         hint = advice if subject.requested_line else ""

@@ -23,7 +23,8 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
     another name neither people nor tools know what it builds, and rules that hold a recipe against its name
     do not run. With an ending or a target that torchsmith does not know, this is a note, which is always
     shown. Checked for Flox packages (below `.flox/pkgs`) only."""
-    if not subject.flox:
+    table = subject.recipe.syntax.root.type == "attrset_expression"  # Flox calls functions alone
+    if not subject.flox or table:
         return
     first = subject.name.split("-")[0]
     packages = subject.catalog.packages

@@ -21,9 +21,11 @@ from torchsmith.workspace.subject import Subject
 def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A recipe must import the nixpkgs revision that its torch release and CUDA are built from. Another one
     has another torch, other patches, or no such CUDA. A recipe that torchsmith does not manage may use any
-    nixpkgs of the catalog that has its CUDA."""
+    nixpkgs of the catalog that has its CUDA. A revision that begins as a known one and ends otherwise is a
+    typing error: a warning."""
     wanted = subject.pin
     by_rev = {pin.rev: pin for pin in subject.catalog.pins.values()}
+    meant = {pin.rev[:7]: pin.rev for pin in subject.catalog.pins.values()}
     for pin in subject.body.pins:
         if pin.rev is None or "nixpkgs" not in pin.url.value or (wanted and pin.rev.value == wanted.rev):
             continue
@@ -35,6 +37,9 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
             hint = f"torch {subject.line.torch} is built from nixpkgs {wanted.rev}"
         if known and variant.cuda and known.cudas and variant.cuda not in known.cudas:
             yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)
+        elif known is None and (right := meant.get(pin.rev.value[:7])):
+            message = f"nixpkgs {right[:7]} has another revision: this one is mistyped"
+            yield Defect(message, pin.rev.span, hint=f"write {right}", severity=WARNING)
         elif known is None:
             message = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE

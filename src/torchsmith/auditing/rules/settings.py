@@ -13,7 +13,7 @@ from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.subject import Subject
 
 
-@rule("TS801", "CMake flags that have no effect", NOTE, unless=("scratch", "generated"))
+@rule("TS801", "CMake or ninja flags that have no effect", NOTE, unless=("scratch", "generated"))
 def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """nixpkgs' torch skips CMake's configure phase, so `cmakeFlags` and `ninjaFlags` do nothing. PyTorch's
     setup.py forwards variables named CMAKE_*, USE_* and BUILD_* instead. Generated recipes keep theirs, with
