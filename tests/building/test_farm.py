@@ -110,14 +110,14 @@ def test_a_job_without_a_capable_builder_carries_the_reason_of_each() -> None:
     assert re.fullmatch("ssh://a .*avx512.*; ssh://b .*big-parallel", found["torch"])
 
 
-CPUINFO = "processor : 0\nflags : fpu sse2 sse4_2 popcnt avx avx2 fma f16c\n"
+CPUINFO = "processor : 0\nflags : fpu cx8 cmov mmx sse sse2 sse4_2 popcnt avx avx2 fma f16c\n"
 
 
 def test_instruction_sets_follow_from_what_every_core_has() -> None:
     catalog = builtin_catalog()
     assert "avx2" in isas_of(CPUINFO, catalog, X86)
     assert "avx512" not in isas_of(CPUINFO, catalog, X86)
-    older = "processor : 1\nflags : fpu sse2 pni ssse3 cx16\n"
+    older = "processor : 1\nflags : fpu cx8 cmov mmx sse sse2 pni ssse3 cx16\n"
     assert isas_of(f"{CPUINFO}\n{older}", catalog, X86) == frozenset()
 
 
