@@ -112,7 +112,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     written: bool
     changes: Sequence[Change]
     commits: Sequence[Commit] = ()
-    unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
+    unhashed: Mapping[str, str] = {}  # pins without a hash, of recipes to write; each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
     new_repos: Sequence[str] = ()  # folders that became git repositories
     ignored: Sequence[str] = ()  # wanted files that git ignores
@@ -157,12 +157,9 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     report = plan(request)
     if print_report(report, view, request):
         next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
-    for pin, line in list(report.unhashed.items())[:1]:
-        where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
-        pins = " and ".join(report.unhashed)
-        write_stderr(
-            f"no hash of nixpkgs {pins} is recorded, so downloads are not checked: {where} records it"
-        )
+    for pin, line in report.unhashed.items():
+        records = command("line", "update", line, "--rev", pin, workspace=request.workspace)
+        write_stderr(f"no hash of nixpkgs {pin}, so downloads are not checked; to record it: {records}")
     end_of_plan(report, request, check=view.check)
 
 
