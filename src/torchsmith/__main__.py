@@ -9,19 +9,10 @@ SHORT = ("--help", "-h", "list", "show", "pick")
 
 
 def main() -> None:
-    """Run the command line; the version is answered before anything heavy is loaded."""
+    """Run the command line."""
     for name in ("stdout", "stderr"):  # closed by whoever called, as by >&-
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
-    if sys.argv[1:2] in (["--version"], ["-V"]):
-        from torchsmith import __version__
-
-        try:
-            print(f"torchsmith {__version__}", flush=True)
-        except OSError as error:
-            print(f"error: standard output: {error.strerror}", file=sys.stderr)
-            os._exit(3)
-        return
     # Loading makes thousands of objects that stay: looking for rubbish among them costs a tenth of the start.
     gc.set_threshold(50_000, 20, 20)
     try:

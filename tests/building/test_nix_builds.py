@@ -55,10 +55,12 @@ def test_everything_a_person_asks_after_a_build(place: Place, own_store: Path, c
     assert Path(output).is_dir()
     assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(output)
     record = open_record(place.root)
-    assert why_unverified(record, open_workspace(place.root), place.torch) == "", (
+    noted = record.built(place.torch)
+    assert noted is not None
+    assert why_unverified(record, open_workspace(place.root), place.torch, noted) == "", (
         "what was built keeps the promise of its name"
     )
-    assert why_unverified(record, open_workspace(place.root), place.vision)
+    assert record.built(place.vision) is None
     assert place.torch in call(*place.words("runs", "--history")).out
     assert "pythonImportsCheck: " in call(*place.words("runs", "log", place.torch)).out
     wrong = call(*place.words("runs", "log", place.torch + "x"))
@@ -311,7 +313,7 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
         noted = record.built(place.torch)
         assert noted is not None, "whoever built it"
         assert (state_folder(place.root) / "results" / place.torch).resolve() == Path(noted.outputs[0])
-        assert why_unverified(record, open_workspace(place.root), place.torch) == ""
+        assert why_unverified(record, open_workspace(place.root), place.torch, noted) == ""
     fetched = call(*words)
     assert fetched.code == 0, fetched.err
     told = events(fetched.out)
@@ -324,7 +326,7 @@ def test_everything_in_a_cache_ends_realised_kept_recorded_and_verified_on_an_em
         assert noted is not None
         assert str(link.resolve()) == noted.outputs[0]
         assert link.resolve().is_dir()
-        assert why_unverified(record, open_workspace(place.root), name) == ""
+        assert why_unverified(record, open_workspace(place.root), name, noted) == ""
     subprocess.run(["nix-store", "--gc"], check=True, capture_output=True)
     assert all((state_folder(place.root) / "results" / name).exists() for name in (place.torch, place.vision))
 

@@ -195,9 +195,10 @@ def test_an_error_of_ours_in_a_backend_is_told_as_a_failure_of_that_job(tmp_path
     assert "error: flox is gone" in finished.failed["a"].lines
 
 
-def test_secrets_of_the_environment_are_replaced_by_their_names() -> None:
-    redact = redactor({"FLOX_FLOXHUB_TOKEN": "abcdef123456", "HOME": "/root", "X_TOKEN": "12"})
-    assert redact("token abcdef123456 of /root, 12") == "token [FLOX_FLOXHUB_TOKEN] of /root, 12"
+def test_secrets_of_the_environment_are_replaced_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FLOX_FLOXHUB_TOKEN", "abcdef123456"), ("HOME", "/root"), ("X_TOKEN", "12")):
+        monkeypatch.setenv(name, value)
+    assert redactor()("token abcdef123456 of /root, 12") == "token [FLOX_FLOXHUB_TOKEN] of /root, 12"
 
 
 def test_cores_follow_from_memory() -> None:

@@ -83,12 +83,12 @@ def test_jobs_that_no_builder_can_take_are_grouped_and_the_rest_is_offered() -> 
     here = Builder("", frozenset((X86,)), isas=frozenset(("avx2",)))
     wrong = [job(f"w{number}", "avx512", (f"w{number}",)) for number in range(9)]
     with pytest.raises(Problem) as caught:
-        require_able([here], [*wrong, job("ninja"), job("r", "avx2", ("r",))], "torchsmith build -w b")
+        require_able([here], [*wrong, job("ninja"), job("r", "avx2", ("r",))])
     assert caught.value.message.count("\n") == 1, "one reason, one line"
     assert "and 6 more" in caught.value.message
-    assert "torchsmith build -w b '!avx512'" in caught.value.hint
+    assert "'!avx512'" in caught.value.hint
     with pytest.raises(Problem) as caught:
-        require_able([here], wrong, "torchsmith build")
+        require_able([here], wrong)
     assert "avx512" not in caught.value.hint, "nothing would be left to build"
 
 
@@ -98,7 +98,7 @@ def test_jobs_that_no_builder_can_take_are_named_by_their_recipes() -> None:
         dataclasses.replace(one, system="aarch64-linux") for one in (job("nvcc"), job("w", recipes=("w",)))
     ]
     with pytest.raises(Problem) as caught:
-        require_able([here], arm, "torchsmith build")
+        require_able([here], arm)
     assert "2 of 2 jobs" in caught.value.message
     assert caught.value.message.endswith("aarch64-linux: w")
 

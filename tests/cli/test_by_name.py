@@ -72,7 +72,7 @@ def test_a_result_in_a_store_of_our_own_is_verified_and_not_run(
     store.mkdir(parents=True)
     standin.build(store / "0000-pytorch")
     monkeypatch.setenv("TORCHSMITH_CACHE", str(place / "own"))
-    monkeypatch.setattr("torchsmith.nix.tool._usable_store", lambda env: f"local?root={place / 'own/store'}")
+    monkeypatch.setattr("torchsmith.nix.tool._usable_store", lambda: f"local?root={place / 'own/store'}")
     record = open_record(place)
     record.note_built(Built(name=NAME, outputs=("/nix/store/0000-pytorch",)))
     record.close()

@@ -13,6 +13,7 @@ from tests.cli.conftest import Call
 from tests.cli.test_host_verbs import with_tools
 from torchsmith.building import plan
 from torchsmith.catalog import builtin_catalog
+from torchsmith.verbs import doctor
 from torchsmith.verbs.doctor import _ccache, examine
 from torchsmith.workspace.load import open_workspace
 
@@ -43,7 +44,8 @@ def test_a_tool_that_hangs_or_fails_is_a_finding(tmp_path: Path, monkeypatch: py
     Path("tools-here/git").write_text("#!/bin/sh\nexec /bin/sleep 600\n")
     Path("tools-here/flox").write_text("#!/bin/sh\necho broken >&2; exit 7\n")
     Path("tools-here/nix-instantiate").write_text("#!/bin/sh\necho no version\n")
-    found = {one.name: one for one in examine(open_workspace(None), seconds=0.5)}
+    monkeypatch.setattr(doctor, "TIMEOUT_SECONDS", 0.5)
+    found = {one.name: one for one in examine(open_workspace(None))}
     assert "time" in found["git"].found
     assert found["Flox"].found == "broken"
     assert {found[name].health for name in ("git", "Flox", "Nix")} == {"does not work"}
@@ -55,7 +57,7 @@ def test_the_memory_of_a_torch_is_that_of_the_cores_at_hand(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plan, "this_machine", lambda: plan.Machine(2, memory, 100, 100, True))
-    [found] = [one for one in examine(open_workspace(None), seconds=0.5) if one.name == "memory"]
+    [found] = [one for one in examine(open_workspace(None)) if one.name == "memory"]
     assert 10 < builtin_catalog().estimates["pytorch-gpu"].memory_gb(2) <= 11
     assert found.health == health
 

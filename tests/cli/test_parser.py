@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
-from torchsmith.cli.completion import SCRIPTS, candidates, complete
+from torchsmith.cli.completion import PLACES, candidates, complete, script_of
 from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.cli.request import Argument, Option, Request
@@ -296,7 +296,7 @@ def test_what_bash_takes_apart_is_one_word(
 @pytest.mark.parametrize(("typed", "offered"), [(r"RTX\ 409", r"RTX\ 4090"), ("'RTX 409", "RTX 4090")])
 def test_bash_completes_names_with_spaces(typed: str, offered: str, tmp_path: Path) -> None:
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "TYPED": typed}
-    line = f"""{SCRIPTS["bash"]}
+    line = f"""{script_of("bash")}
     COMP_WORDS=(torchsmith pick --gpu "$TYPED"); COMP_CWORD=3; _torchsmith torchsmith
     printf '%s\\n' "${{COMPREPLY[@]}}"
     """
@@ -304,14 +304,15 @@ def test_bash_completes_names_with_spaces(typed: str, offered: str, tmp_path: Pa
     assert done.stdout.splitlines() == [offered]
 
 
-@pytest.mark.parametrize("shell", SCRIPTS)
+@pytest.mark.parametrize("shell", PLACES)
 def test_completion_is_installed_where_the_shell_looks(
     shell: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", f"/bin/{shell}")
     assert call("--install-completion").code == 0
-    assert [file.read_text() for file in tmp_path.rglob("*torchsmith*") if file.is_file()] == [SCRIPTS[shell]]
+    written = [file.read_text() for file in tmp_path.rglob("*torchsmith*") if file.is_file()]
+    assert written == [script_of(shell)]
 
 
 @pytest.mark.parametrize("words", [("help", "pick"), ("--help", "pick"), ("-h", "pick")])

@@ -133,8 +133,7 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
 
     row = record.last_log(name)
     if row is None:
-        known = record.logged_names()
-        hint = did_you_mean(name, known) if known else "nothing has been built in this workspace yet"
+        hint = did_you_mean(name, record.logged_names()) or "see torchsmith runs"
         if workspace.matrix.find(name):
             raise NotFound(f"{name} has never been built here", hint=hint)
         raise NotFound(f"there is no file {name}, and no job has this name", hint=hint)

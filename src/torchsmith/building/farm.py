@@ -178,9 +178,9 @@ def configured(rows: Sequence[BuilderSettings], setting: str) -> list[Builder]:
     return from_settings(rows) if rows else read_machines(setting, SETTING)
 
 
-def require_able(builders: Sequence[Builder], jobs: Sequence[Job], command: str) -> None:
+def require_able(builders: Sequence[Builder], jobs: Sequence[Job]) -> None:
     """Raise MissingRequirement if jobs have no capable builder: their recipes, why, and which selectors
-    after a command leave them out."""
+    leave them out."""
     refused = refusals(builders, jobs)
     if not refused:
         return
@@ -191,7 +191,7 @@ def require_able(builders: Sequence[Builder], jobs: Sequence[Job], command: str)
     isas = {job.isa for job in jobs if job.name in refused and job.isa}
     hint = "add a [[builder]] to torchsmith.toml that can"
     if isas and any(job.recipes and job.name not in refused and job.isa not in isas for job in jobs):
-        hint += f", or leave them out: {command} {shlex.join(f'!{isa}' for isa in sorted(isas))}"
+        hint += f", or leave them out: {shlex.join(f'!{isa}' for isa in sorted(isas))}"
     message = f"no builder can build {len(refused)} of {counted(len(jobs), 'job')}"
     raise MissingRequirement("\n  ".join([message, *lines]), hint=hint)
 

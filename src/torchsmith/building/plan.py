@@ -212,13 +212,9 @@ def require_room(machine: Machine, share: Share, expected: Sequence[Expected], l
     store = sum(cost.store_gb for cost in expected)
     largest = sorted((cost.build_gb for cost in expected), reverse=True)
     scratch = sum(largest[: share.jobs])
+    needs = [("for the store", store, machine.store_gb), ("where builds run", scratch, machine.scratch_gb)]
     if machine.one_disk:
         needs = [("for the store and the build folders together", store + scratch, machine.store_gb)]
-    else:
-        needs = [
-            ("for the store", store, machine.store_gb),
-            ("where builds run", scratch, machine.scratch_gb),
-        ]
     for place, need, free in needs:
         if need > free:
             raise MissingRequirement(

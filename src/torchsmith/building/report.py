@@ -39,8 +39,5 @@ class BuildReport:
         kinds = {diagnosis.kind for diagnosis in self.failed.values()}
         unread = exit_of(self.broken.values())
         others = self.notes or self.wrong or unread is Exit.CHECK_FAILED
-        return (
-            Exit.ENVIRONMENT
-            if (kinds or unread) and kinds <= {"network"} and not others
-            else Exit.CHECK_FAILED
-        )
+        only_downloads = (kinds or unread) and kinds <= {"network"} and not others
+        return Exit.ENVIRONMENT if only_downloads else Exit.CHECK_FAILED

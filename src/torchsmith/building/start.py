@@ -70,7 +70,6 @@ class BuildSpec:
     """What a run is to do."""
 
     selectors: tuple[str, ...] = ()
-    command: str = "torchsmith build"  # to which selectors can be added
     backend: BackendName = "nix"
     trees: Mapping[str, Path] = field(default_factory=dict)  # nixpkgs trees in place of downloads
     resources: Resources = field(default_factory=Resources)
@@ -280,7 +279,7 @@ def _checked(plan: BuildPlan, request: BuildSpec, machine: Machine, builders: Se
         if here and not request.small:
             require_room(machine, plan.share, list(plan.expected.values()), plan.largest_gb)
         if builders:
-            require_able(builders, plan.jobs, request.command)
+            require_able(builders, plan.jobs)
     except MissingRequirement as problem:
         return replace(plan, problem=problem)
     return plan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from torchsmith.building import events
 from torchsmith.building.job import OnEvent
 from torchsmith.building.plan import BuildPlan
-from torchsmith.cli.console import write_stderr
+from torchsmith.cli.console import write_out, write_stderr
 from torchsmith.cli.reporter import Terminal
 from torchsmith.core.text import counted, duration, printable
 
@@ -19,8 +18,7 @@ STYLES = {"done": "green", "failed": "bold red", "skipped": "yellow"}
 
 def write_event(event: events.Event) -> None:
     """One JSON object a line."""
-    sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
-    sys.stdout.flush()
+    write_out(msgspec.json.encode(event).decode() + "\n", flush=True)
 
 
 class BuildLog:

@@ -13,46 +13,10 @@ from pathlib import Path
 
 from torchsmith.cli.console import write_stderr
 from torchsmith.cli.panels import FULL_PAGE, VERBS
-from torchsmith.cli.parser import Command, Parameter, find_command
+from torchsmith.cli.parser import ALONE, Command, Parameter, find_command
 from torchsmith.core.files import read_text, write_atomic
 from torchsmith.core.problem import NotKnown, Problem, Usage
 
-VARIABLE = "_TORCHSMITH_COMPLETE"
-BASH = """_torchsmith() {
-    local IFS=$'\\n' word quote=${COMP_WORDS[COMP_CWORD]:0:1}
-    COMPREPLY=()
-    for word in $(_TORCHSMITH_COMPLETE=bash "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); do
-        [[ $quote == [\\'\\"] ]] || word=$(printf '%q' "$word")
-        COMPREPLY+=("$word")
-    done
-}
-complete -o default -F _torchsmith torchsmith
-"""
-ZSH = """#compdef torchsmith
-_torchsmith() {
-    local -a found names
-    found=("${(@f)$(_TORCHSMITH_COMPLETE=zsh torchsmith "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    if [[ -n "$found" ]]; then
-        names=("${(@)found%%$'\\t'*}")
-        compadd -d found -a names
-    else
-        _files
-    fi
-}
-compdef _torchsmith torchsmith
-"""
-FISH = """function __torchsmith
-    set -lx _TORCHSMITH_COMPLETE fish
-    set -l found (torchsmith (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
-    if set -q found[1]
-        printf '%s\\n' $found
-    else
-        __fish_complete_path (commandline -ct)
-    end
-end
-complete -c torchsmith -f -a '(__torchsmith)'
-"""
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 PLACES = {
     "bash": ".local/share/bash-completion/completions/torchsmith",
     "zsh": ".zfunc/_torchsmith",
@@ -70,17 +34,22 @@ def completion(arguments: Sequence[str]) -> None:
     shell = shells[0] if shells else Path(os.environ.get("SHELL", "")).name
     if len(shells) > 1:
         raise Usage(f"{option} takes the name of one shell")
-    if shell not in SCRIPTS:
-        raise NotKnown(f"no completion for the shell {shell!r}", hint=f"{option} {' or '.join(SCRIPTS)}")
+    if shell not in PLACES:
+        raise NotKnown(f"no completion for the shell {shell!r}", hint=f"{option} {' or '.join(PLACES)}")
     if option == "--show-completion":
-        sys.stdout.write(SCRIPTS[shell])
+        sys.stdout.write(script_of(shell))
         return
     file = Path.home() / PLACES[shell]
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, SCRIPTS[shell])
+    write_atomic(file, script_of(shell))
     write_stderr(f"{shell} completion is in {file}, from the next shell on")
     if shell in HINTS:
         write_stderr(HINTS[shell].format(file=file))
+
+
+def script_of(shell: str) -> str:
+    """What a shell reads to complete the words of torchsmith."""
+    return read_text(Path(__file__).with_name(f"completion.{shell}"))
 
 
 def complete(shell: str, arguments: Sequence[str]) -> None:
@@ -166,6 +135,4 @@ def _verbs() -> Iterator[tuple[str, str]]:
     lines = [line.strip().partition(" ") for line in page if line.startswith("  ")]
     about = {verb: rest.strip() for verb, _, rest in lines}
     yield from ((verb, about.get(verb, "")) for verb in VERBS)
-    yield from (
-        (option, "") for option in ("--help", "--version", "--install-completion", "--show-completion")
-    )
+    yield from ((option, "") for option in ALONE)

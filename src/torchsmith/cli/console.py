@@ -144,9 +144,36 @@ def columns(
     right: Container[int] = (),
     broken: Container[int] | None = None,
 ) -> None:
-    """Print rows in columns; see `_laid_out`."""
-    for line in _laid_out(rows, styles, room=width(), right=right, broken=broken):
-        write(line, wrap=False)
+    """Print rows in columns. If they need more than the terminal has, the columns `broken`, or else the last
+    one, are broken between words; those in `right` are aligned right."""
+    room = width()
+    count = max(map(len, rows), default=0)
+    cells = [
+        [
+            cell if isinstance(cell, tuple) else (cell, styles[at] if at < len(styles) else "")
+            for at, cell in enumerate(row)
+        ]
+        for row in rows
+    ]
+    widths = [max(len(row[at][0]) for row in cells if at < len(row)) for at in range(count)]
+    flexible = [at for at in range(count) if (at in broken if broken is not None else at == count - 1)]
+    excess = sum(widths) + COLUMN_GAP * (count - 1) - room if room else 0
+    while excess > 0 and (shrinking := [at for at in flexible if widths[at] > MIN_COLUMN]):
+        widths[max(shrinking, key=lambda at: widths[at])] -= 1
+        excess -= 1
+    for row in cells:
+        parts = [
+            wrapped(text, widths[at]) if at in flexible and room else [text]
+            for at, (text, _) in enumerate(row)
+        ]
+        for number in range(max(map(len, parts), default=0)):
+            line = ""
+            for at, (part, (_, style)) in enumerate(zip(parts, row, strict=True)):
+                text = part[number] if number < len(part) else ""
+                space = " " * (widths[at] - len(text))
+                painted = paint(text, style)
+                line += (space + painted if at in right else painted + space) + " " * COLUMN_GAP
+            write(line.rstrip(" "), wrap=False)
 
 
 def table(
@@ -162,47 +189,6 @@ def table(
         right={at for at, heading in enumerate(headings) if heading in right},
         broken={at for at, heading in enumerate(headings) if heading in broken},
     )
-
-
-def _laid_out(
-    rows: Sequence[Sequence[Painted]],
-    styles: Sequence[str] = (),
-    *,
-    room: int | None = None,
-    right: Container[int] = (),
-    broken: Container[int] | None = None,
-) -> list[str]:
-    """Return rows in columns as lines. If they need more than `room`, the columns `broken`, or else the last
-    one, are broken between words; those in `right` are aligned right."""
-    count = max(map(len, rows), default=0)
-    cells = [
-        [
-            cell if isinstance(cell, tuple) else (cell, styles[at] if at < len(styles) else "")
-            for at, cell in enumerate(row)
-        ]
-        for row in rows
-    ]
-    widths = [max(len(row[at][0]) for row in cells if at < len(row)) for at in range(count)]
-    flexible = [at for at in range(count) if (at in broken if broken is not None else at == count - 1)]
-    excess = sum(widths) + COLUMN_GAP * (count - 1) - room if room else 0
-    while excess > 0 and (shrinking := [at for at in flexible if widths[at] > MIN_COLUMN]):
-        widths[max(shrinking, key=lambda at: widths[at])] -= 1
-        excess -= 1
-    lines = []
-    for row in cells:
-        parts = [
-            wrapped(text, widths[at]) if at in flexible and room else [text]
-            for at, (text, _) in enumerate(row)
-        ]
-        for number in range(max(map(len, parts), default=0)):
-            line = ""
-            for at, (part, (_, style)) in enumerate(zip(parts, row, strict=True)):
-                text = part[number] if number < len(part) else ""
-                space = " " * (widths[at] - len(text))
-                painted = paint(text, style)
-                line += (space + painted if at in right else painted + space) + " " * COLUMN_GAP
-            lines.append(line.rstrip(" "))
-    return lines
 
 
 class Foot:

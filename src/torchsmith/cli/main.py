@@ -10,6 +10,7 @@ import warnings
 from itertools import pairwise
 from types import FrameType
 
+from torchsmith import __version__
 from torchsmith.cli.console import print_problem, print_problem_json, warn, write_out
 from torchsmith.cli.panels import REMOVED, VERBS, print_overview
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
@@ -67,6 +68,9 @@ def _run(arguments: list[str]) -> None:
         from torchsmith.cli.completion import complete
 
         complete(shell, arguments)
+        return
+    if arguments[:1] in (["--version"], ["-V"]):
+        write_out(f"torchsmith {__version__}\n")
         return
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         verb = [word for word in arguments[1:] if not word.startswith("-")]

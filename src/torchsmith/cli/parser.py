@@ -256,12 +256,8 @@ def _place(
 
 def _from_environment(parameters: Sequence[Parameter], arguments: dict[str, Any]) -> None:
     for parameter in parameters:
-        text = (
-            os.environ.get(parameter.param.envvar, "")
-            if parameter.param.envvar and parameter.name not in arguments
-            else ""
-        )
-        if text:
+        text = os.environ.get(parameter.param.envvar, "")
+        if text and parameter.name not in arguments:
             texts = text.split() if parameter.many else [text]
             values = tuple(parameter.read(word, parameter.param.envvar) for word in texts)
             arguments[parameter.name] = values if parameter.many else values[0]

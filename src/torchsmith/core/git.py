@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ REMOTE = frozenset(("fetch", "ls-remote", "push"))
 WITH_HOOKS = frozenset(("commit", "push"))  # of the user: these are what the user asked for
 READS = frozenset(
     (
-        *("cat-file", "check-ignore", "config", "diff", "log", "ls-files", "ls-tree"),
+        *("cat-file", "check-ignore", "config", "diff", "log", "ls-files"),
         *("remote", "rev-parse", "status", "symbolic-ref", "var"),
     )
 )
@@ -40,9 +40,8 @@ PROTOCOLS = "file:http:https:ssh"  # neither ext:: nor git://, which start progr
 # These start nothing by themselves but what `ALWAYS` switches off.
 PLAIN = frozenset(
     (
-        *("cat-file", "check-ignore", "commit-tree", "config", "index-pack", "init", "ls-files", "ls-tree"),
-        *("merge-base", "pack-objects", "read-tree", "remote", "rev-list", "rev-parse", "symbolic-ref"),
-        *("var", "write-tree"),
+        *("cat-file", "check-ignore", "config", "index-pack", "init", "ls-files", "merge-base"),
+        *("pack-objects", "read-tree", "remote", "rev-list", "rev-parse", "symbolic-ref", "var"),
     )
 )
 WITHOUT = {
@@ -209,16 +208,10 @@ def _worktree_of(own: Path) -> str:
     return run(argv, timeout=READ_SECONDS, names=True, env=environment()).stdout.strip()
 
 
-def harmless(configured: Iterable[Scoped]) -> Iterator[Setting]:
+def harmless(configured: Sequence[Scoped]) -> Iterator[Setting]:
     """Settings that take the place of those of a checkout that name programs."""
-    mine: dict[str, str] = {}
-    theirs: dict[str, None] = {}
-    for scope, key, value in configured:
-        if scope in THEIRS:
-            theirs[key] = None
-        else:
-            mine[key] = value
-    for key in theirs:
+    mine = {key: value for scope, key, value in configured if scope not in THEIRS}
+    for key in dict.fromkeys(key for scope, key, _ in configured if scope in THEIRS):
         for pattern, neutral in NEUTRAL:
             if re.fullmatch(pattern, key, re.DOTALL):
                 yield key, mine.get(key, neutral)

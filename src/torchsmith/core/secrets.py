@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 NAMES = re.compile(r"TOKEN|SECRET|PASSW(OR)?D|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL", re.IGNORECASE)
 # Tokens of Hugging Face, GitHub, GitLab, npm, Slack, PyPI and AWS.
@@ -27,13 +27,11 @@ def _hidden(match: re.Match[str]) -> str:
     return f"{match['user'] or match['word'] + match['quote']}[secret]"
 
 
-def redactor(env: Mapping[str, str] | None = None) -> Redact:
+def redactor() -> Redact:
     """A function that replaces every secret value of the environment by its variable's name, and what has
     the form of a token or password."""
-    named = (
-        (name, value) for name, value in (os.environ if env is None else env).items() if NAMES.search(name)
-    )
-    secrets = {value: name for name, value in named if len(value) >= MIN_SECRET_LENGTH}
+    named = {value: name for name, value in os.environ.items() if NAMES.search(name)}
+    secrets = {value: named[value] for value in named if len(value) >= MIN_SECRET_LENGTH}
     longest_first = sorted(secrets, key=len, reverse=True)
 
     def redact(text: str) -> str:

@@ -310,8 +310,7 @@ def _structs(kind: Any) -> list[type[msgspec.Struct]]:
 
 def _words(kind: Any) -> str:
     """What a text of a type with a form looks like."""
-    metas = [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
-    return "".join((meta.extra or {}).get("words", "") for meta in metas)
+    return "".join((meta.extra or {}).get("words", "") for meta in getattr(kind, "__metadata__", ()))
 
 
 def _descend(kind: Any, step: Step) -> Any:

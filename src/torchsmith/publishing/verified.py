@@ -15,13 +15,10 @@ UNRECORDED = "--unrecorded"  # the option of publish for builds that do not reco
 
 
 def why_unverified(
-    record: Record, workspace: Workspace, name: str, built: Built | None = None, *, unrecorded: bool = False
+    record: Record, workspace: Workspace, name: str, built: Built, *, unrecorded: bool = False
 ) -> str:
-    """Why a package's build, by default its last, does not count as verified; empty if it does. With
+    """Why a package's build does not count as verified; empty if it does. With
     `unrecorded` it may lack the record of its compiler flags."""
-    built = built or record.built(name)
-    if built is None or not built.outputs:
-        return "it was not built here; torchsmith build builds it"
     verdict = record.verdict(built.outputs[0], built.derivation, name)
     if verdict is None:
         verdict = verify_output(name, Path(built.outputs[0]), workspace, built.derivation)

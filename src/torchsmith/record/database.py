@@ -3,12 +3,11 @@ Every error names the file and what to do about it, and reading changes nothing.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import time
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from torchsmith.core.files import read_text
 from torchsmith.core.problem import Failed, Problem
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.record.estimate import Past
@@ -23,73 +23,24 @@ from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, Ru
 
 FILE = "record.sqlite"
 FORMAT = 5
-SCHEMA = """
-create table runs (
-  id integer primary key, started real not null, ended real, state text not null, backend text not null,
-  selection text not null, process integer not null
-);
-create table jobs (
-  run integer not null references runs(id), key text not null, name text not null, package text not null,
-  gpu integer not null, system text not null, targets text not null, state text not null,
-  attempts integer not null default 0, started real, ended real, cores integer not null default 0,
-  builder text not null default '', outputs text not null default '[]', error text not null default '',
-  log text not null default '', primary key (run, key)
-);
-create index jobs_by_name on jobs(name, state);
-create table built (
-  name text not null, derivation text not null, source text not null, revision text not null,
-  outputs text not null, at real not null, primary key (name, derivation, source)
-);
-create table rehearsed (
-  name text not null, derivation text not null, package text not null, gpu integer not null,
-  system text not null, cores integer not null, seconds real not null, at real not null,
-  primary key (name, derivation)
-);
-create table verdicts (
-  output text not null, derivation text not null, name text not null, ok integer not null,
-  unrecorded integer not null, detail text, at real, primary key (output, derivation, name)
-);
-create table proved (source text primary key, hash text not null, at real not null);
-create table published (
-  name text not null, org text not null, revision text not null, at real not null,
-  primary key (name, org, revision)
-);
-"""
+SCHEMA = Path(__file__).with_name("schema.sql")
 AS_JSON = frozenset(("selection", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
 T = TypeVar("T")
-# Hints by the code of SQLite or of the system.
-FREE_SPACE = "free some space there; what was built is in the Nix store"
-MAKE_WRITABLE = "make the folder writable for you"
-TRY_AGAIN = "another torchsmith is writing; try again"
+TRY_AGAIN = (
+    "its folder must be writable for you and have space, and another torchsmith may be writing: fix this and"
+    " try again; what was built is in the Nix store"
+)
 START_AGAIN = (
     "it is damaged: keep a copy, save what can be read with `sqlite3 FILE .recover`, and move it away"
     " to start a new one; what is in the Nix store stays there"
 )
-OF_SQLITE = {
-    sqlite3.SQLITE_FULL: FREE_SPACE,
-    sqlite3.SQLITE_PERM: MAKE_WRITABLE,
-    sqlite3.SQLITE_READONLY: MAKE_WRITABLE,
-    sqlite3.SQLITE_CANTOPEN: MAKE_WRITABLE,
-    sqlite3.SQLITE_BUSY: TRY_AGAIN,
-    sqlite3.SQLITE_LOCKED: TRY_AGAIN,
-}
-OF_SYSTEM = {
-    errno.ENOSPC: FREE_SPACE,
-    errno.EDQUOT: FREE_SPACE,
-    errno.EACCES: MAKE_WRITABLE,
-    errno.EPERM: MAKE_WRITABLE,
-    errno.EROFS: MAKE_WRITABLE,
-}
 
 
 def record_problem(path: Path, error: Exception) -> Problem:
     """An error of SQLite or the system as a Problem."""
-    if isinstance(error, OSError):
-        hint = OF_SYSTEM.get(error.errno or 0, START_AGAIN)
-    else:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF  # without its extension
-        hint = OF_SQLITE.get(code, START_AGAIN)
+    usable = isinstance(error, OSError | sqlite3.OperationalError)
+    hint = TRY_AGAIN if usable else START_AGAIN
     return Failed(f"cannot use the build record {path}: {error}", hint=hint)
 
 
@@ -106,11 +57,9 @@ def _copy(path: Path) -> sqlite3.Connection:
 
 
 def _load(path: Path, way: str, into: sqlite3.Connection) -> None:
-    source = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{way}", uri=True, timeout=30)
-    try:
+    address = f"file:{quote(str(path.absolute()))}?{way}"
+    with closing(sqlite3.connect(address, uri=True, timeout=30)) as source:
         source.backup(into)
-    finally:
-        source.close()
 
 
 def open_record(root: Path, *, read_only: bool = False) -> Record:
@@ -157,7 +106,7 @@ class Record:
                 message = f"{self.path} was written by another torchsmith (format {version}, here {FORMAT})"
                 raise Failed(message, hint="use that torchsmith, or move the file away to start a new record")
             if version == 0:
-                for statement in filter(str.strip, SCHEMA.split(";")):
+                for statement in filter(str.strip, read_text(SCHEMA).split(";")):
                     self._execute(statement)
                 self._execute(f"pragma user_version = {FORMAT}")
 

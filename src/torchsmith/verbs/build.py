@@ -74,10 +74,6 @@ class RunRequest(Request):
             timeout=self.timeout,
         )
 
-    def again(self, *words: str) -> str:
-        """The command that asks for the same recipes again."""
-        return command(*words, *self.recipes, workspace=self.workspace, nixpkgs=self.nixpkgs)
-
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest(RunRequest):
@@ -132,8 +128,7 @@ def run_prepared(ready: Prepared, reporter: Reporter) -> BuildReport:
 def _prepared(request: BuildRequest, reporter: Reporter, *, read_only: bool = False) -> Iterator[Prepared]:
     with workspace_record(request.workspace, read_only=read_only) as (opened, record):
         reporter.note("" if read_only else finish_stopped(opened.home, "build"))
-        spec = replace(request.spec, command=request.again("build", *["--dry-run"] * read_only))
-        with closing(prepare_build(spec, opened, record, reporter)) as ready:
+        with closing(prepare_build(request.spec, opened, record, reporter)) as ready:
             yield ready
 
 

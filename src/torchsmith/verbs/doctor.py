@@ -116,18 +116,19 @@ def _print_builders(report: DoctorReport) -> None:
             write(f"    {fault}", "red")
 
 
-def examine(workspace: Workspace, seconds: float = TIMEOUT_SECONDS) -> Iterator[HealthCheck]:
+def examine(workspace: Workspace) -> Iterator[HealthCheck]:
     """All checks; one that fails in itself is a finding, not an end."""
     checks: dict[str, Iterator[HealthCheck]] = {
         "Python": _python(),
-        "git": _git(seconds),
-        "Nix": _nix(workspace, seconds),
-        "nixpkgs": _pins(workspace, seconds),
-        "Flox": _flox(seconds),
+        "git": _git(),
+        "Nix": _nix(workspace),
+        "nixpkgs": _pins(workspace),
+        "Flox": _flox(),
         "disk and memory": _room(workspace),
         "builders": _builders(workspace),
-        "GPU": _gpu(workspace, seconds),
+        "GPU": _gpu(workspace),
         "workspace": _workspace(workspace),
+        "state": _state(workspace),
     }
     for name, check in checks.items():
         try:
@@ -154,29 +155,29 @@ def _python() -> Iterator[HealthCheck]:
     yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
 
 
-def _program(word: str, title: str, seconds: float, absent: Health, todo: str) -> HealthCheck:
+def _program(word: str, title: str, absent: Health, todo: str) -> HealthCheck:
     """Whether a program is installed and prints its version."""
     if find(word) is None:
         return HealthCheck(title, absent, "not installed", todo)
-    done = process.run((word, "--version"), timeout=seconds)
+    done = process.run((word, "--version"), timeout=TIMEOUT_SECONDS)
     return HealthCheck(title, "works" if done.ok else "does not work", _output(done))
 
 
-def _git(seconds: float) -> Iterator[HealthCheck]:
+def _git() -> Iterator[HealthCheck]:
     todo = "install git: Flox only sees files that git tracks"
-    git = _program("git", "git", seconds, "does not work", todo)
+    git = _program("git", "git", "does not work", todo)
     yield git
     if git.health != "works":
         return
     author = os.environ.get("GIT_AUTHOR_NAME")
     here = Path.cwd()
-    name = author or _output(run_git(here, "config", "user.name", timeout=seconds))
-    known = bool(author) or run_git(here, "config", "user.email", timeout=seconds).ok
+    name = author or _output(run_git(here, "config", "user.name", timeout=TIMEOUT_SECONDS))
+    known = bool(author) or run_git(here, "config", "user.email", timeout=TIMEOUT_SECONDS).ok
     todo = "git config --global user.name 'Your Name' and user.email: apply --commit needs it"
     yield _good("git identity", known, name if known else "none is set", todo)
 
 
-def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+def _nix(workspace: Workspace) -> Iterator[HealthCheck]:
     from torchsmith.nix.tool import find_nix
 
     if find("nix-instantiate") is None:
@@ -185,7 +186,7 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
         return
     nix = find_nix()
     yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
-    done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=seconds)
+    done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=TIMEOUT_SECONDS)
     if not done.ok:
         yield HealthCheck("Nix evaluation", "does not work", _output(done), "torchsmith eval needs it")
     if nix.store:
@@ -195,7 +196,7 @@ def _nix(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
         store = os.environ.get("NIX_STORE_DIR", "/nix/store")
         daemon = os.access("/nix/var/nix/daemon-socket/socket", os.W_OK) and store == "/nix/store"
         yield HealthCheck("Nix store", "works", f"{store}, {'with' if daemon else 'without'} a daemon")
-    yield from _nix_settings(workspace, nix.show_config(seconds))
+    yield from _nix_settings(workspace, nix.show_config(TIMEOUT_SECONDS))
 
 
 def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]:
@@ -247,7 +248,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
         yield _good("ccache in builds", folder in known, detail, todo, "does not work")
 
 
-def _pins(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+def _pins(workspace: Workspace) -> Iterator[HealthCheck]:
     """Whether the nixpkgs of a build can be fetched: only its address is asked."""
     from urllib.error import URLError
     from urllib.request import Request, urlopen
@@ -263,16 +264,16 @@ def _pins(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
     address = nixpkgs_address(pin.rev)
     todo = "give --nixpkgs TREE or set TORCHSMITH_NIXPKGS; evaluation needs it unless the store has it"
     try:
-        with urlopen(Request(address, method="HEAD"), timeout=seconds):
+        with urlopen(Request(address, method="HEAD"), timeout=TIMEOUT_SECONDS):
             yield HealthCheck("nixpkgs", "works", f"{address} can be fetched")
     except (URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         yield HealthCheck("nixpkgs", "warning", f"{address} cannot be fetched: {reason}", todo)
 
 
-def _flox(seconds: float) -> Iterator[HealthCheck]:
+def _flox() -> Iterator[HealthCheck]:
     todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
-    yield _program("flox", "Flox", seconds, "missing", todo)
+    yield _program("flox", "Flox", "missing", todo)
 
 
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
@@ -305,12 +306,12 @@ def _builders(workspace: Workspace) -> Iterator[HealthCheck]:
     yield HealthCheck("builders", "works", detail, todo)
 
 
-def _gpu(workspace: Workspace, seconds: float) -> Iterator[HealthCheck]:
+def _gpu(workspace: Workspace) -> Iterator[HealthCheck]:
     from torchsmith.host.facts import HostFacts
     from torchsmith.host.resolve import capability_of, known_isas
     from torchsmith.host.stated import gather
 
-    facts = gather((), HostFacts(), workspace.catalog, seconds)
+    facts = gather((), HostFacts(), workspace.catalog, TIMEOUT_SECONDS)
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
     todo = "no build of this matrix runs here"
@@ -332,16 +333,12 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
         return
     detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'build')}"
     yield HealthCheck("workspace", "works", detail)
-    yield from _state(workspace.home)
 
 
-def _state(root: Path) -> Iterator[HealthCheck]:
-    try:
-        folder = state_folder(root)
-    except Problem as problem:
-        yield HealthCheck("state", "does not work", problem.message, problem.hint)
+def _state(workspace: Workspace) -> Iterator[HealthCheck]:
+    if workspace.root is None:
         return
-    yield HealthCheck("state", "works", str(folder))
+    yield HealthCheck("state", "works", str(state_folder(workspace.root)))
     if abandoned := abandoned_states():
         found = f"{counted(len(abandoned), 'workspace')} moved or deleted; results stay in the store"
         todo = f"rm -r {shlex.join(map(str, abandoned))}"

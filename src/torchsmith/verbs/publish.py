@@ -128,8 +128,3 @@ def _print_rows(report: PublishReport) -> None:
     write(", ".join(f"{count} {state}" for state, count in counts.items()) or "nothing to publish")
     if any(row.cuda and row.state in ("published", "would be published") for row in report.packages):
         write_stderr(CUDA_TERMS)
-    if counts["published"]:
-        write_stderr(
-            "builds stay in the store while the state folder links them, and in a cache (build --cache)"
-            " until they are deleted; Flox keeps what was published as the organisation's plan says"
-        )

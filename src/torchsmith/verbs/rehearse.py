@@ -71,7 +71,7 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
     """Configure builds as they are, compile a sample of each, and record what the whole would take."""
     if not request.recipes:
         raise Incomplete("name what to rehearse", hint="names, or selectors such as sm120 pytorch")
-    spec = replace(request.spec, rehearse=True, command=request.again("rehearse"))
+    spec = replace(request.spec, rehearse=True)
     with (
         workspace_record(request.workspace, read_only=request.dry_run) as (opened, record),
         closing(prepare_build(spec, opened, record, reporter)) as ready,
@@ -93,8 +93,6 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
         stopped = finished.state == "stopped"
         ended = [name for name in planned if name not in failed and PREFIX + name not in finished.skipped]
         rehearsals = [] if stopped else [_rehearsed(name, ready) for name in ended]
-        for rehearsal in rehearsals:
-            _record(rehearsal, ready)
     right = all(passed(rehearsal.checks) for rehearsal in rehearsals)
     return msgspec.structs.replace(
         report,
@@ -107,6 +105,7 @@ def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseR
 
 
 def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
+    """What a rehearsal shows; the time that it predicts is recorded."""
     graph, nix = ready.graph, ready.nix
     assert graph is not None
     assert nix is not None
@@ -115,30 +114,25 @@ def _rehearsed(name: str, ready: Prepared) -> Rehearsed:
     figures = read_figures(output)
     catalog = ready.workspace.catalog
     variant = Variant.parse(name.rpartition("/")[2], catalog)
+    whole = whole_build(figures, ready.plan.share.cores)
+    past = Past(
+        name=name,
+        package=variant.package.name,
+        gpu=variant.toolkit is not None,
+        system=catalog.isas[variant.isa].platform,
+        cores=whole.cores,
+        seconds=whole.seconds,
+        rehearsed=True,
+    )
+    ready.record.note_rehearsed(path, past)
     return Rehearsed(
         name=name,
         derivation=path,
         output=str(output),
         figures=figures,
-        whole=whole_build(figures, ready.plan.share.cores),
+        whole=whole,
         checks=tuple(check_objects(output / "objects", variant, catalog)),
     )
-
-
-def _record(rehearsal: Rehearsed, ready: Prepared) -> None:
-    """Record the estimated time of a build."""
-    catalog = ready.workspace.catalog
-    variant = Variant.parse(rehearsal.name.rpartition("/")[2], catalog)
-    past = Past(
-        name=rehearsal.name,
-        package=variant.package.name,
-        gpu=variant.toolkit is not None,
-        system=catalog.isas[variant.isa].platform,
-        cores=rehearsal.whole.cores,
-        seconds=rehearsal.whole.seconds,
-        rehearsed=True,
-    )
-    ready.record.note_rehearsed(rehearsal.derivation, past)
 
 
 def run(*, request: RehearseRequest, json: JsonOption = False) -> None:

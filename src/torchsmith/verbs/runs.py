@@ -69,9 +69,7 @@ def runs(request: RunsRequest | None = None) -> RunsReport:
             of_run, where = record.jobs(last.id), f"is in run {last.id}, the last one"
             jobs, known = [job for job in of_run if name in ("", job.name)], [job.name for job in of_run]
     if name and not jobs:
-        nothing = last is None and not known
-        other = "nothing has been built in this workspace yet" if nothing else "see torchsmith runs --history"
-        hint = did_you_mean(name, known) or other
+        hint = did_you_mean(name, known) or "see torchsmith runs --history"
         raise NotFound(f"no job {name} {where}", hint=hint)
     if last is None:
         return RunsReport(run=None, jobs=jobs)
@@ -154,11 +152,7 @@ def _print_history(builds: Sequence[JobRow]) -> None:
         write(f"{ended}{_state(job)}{duration(job.seconds):>12}  {job.name}{_joined(facts)}")
 
 
-def print_log(
-    *,
-    request: LogRequest,
-    path: Annotated[bool, Option("Print the path of the log.")] = False,
-) -> None:
+def print_log(*, request: LogRequest) -> None:
     """Print the log of a job's last build."""
     from torchsmith.core.files import read_text
     from torchsmith.core.text import printable
@@ -166,7 +160,7 @@ def print_log(
 
     found = log(request)
     if isinstance(found, Path):
-        text = f"{found}\n" if path else printable(plain(read_text(found, lenient=True)), "\n\t")
+        text = printable(plain(read_text(found, lenient=True)), "\n\t")
     else:
         text = "".join(f"{name}\n" for name in found)
     sys.stdout.write(text)
