@@ -182,6 +182,7 @@ def test_the_table_has_a_line_for_each_measure_and_the_last_line_counts_them(
 ) -> None:
     print_builds(slower)
     shown = f" {' '.join(capsys.readouterr().out.split())} "
+    assert all(f" {side.label}: {side.path} " in shown for side in (slower.a, slower.b))
     assert all(f" {one.name} " in shown for one in slower.rows)
     assert " A takes, of 23 measures: 1 more, 22 same " in shown
 
