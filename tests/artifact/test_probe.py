@@ -103,3 +103,19 @@ def test_magma_is_chosen_for_its_trial_and_the_choice_before_it_is_restored(prob
     probe["linear_algebra"] = lambda *_: str(chosen.call_args.args)
     assert probe["magma"](torch, "cuda") == "('magma',)"
     assert chosen.call_args.args == (before,)
+
+
+def test_the_convolution_is_of_squares_of_one_size(probe: dict[str, Any]) -> None:
+    sizes = set()
+
+    def compared(_torch: Any, _device: str, _name: str, action: Callable[[Any], Any], want: Any) -> str:
+        images, _ = action(lambda values: values)
+        sizes.update(
+            {(len(plane), len(row)) for image in (*images, *want) for plane in image for row in plane}
+        )
+        return ""
+
+    probe["in_both"] = compared
+    functional = SimpleNamespace(conv2d=lambda images, kernels, padding: (images, kernels))
+    probe["convolution"](SimpleNamespace(nn=SimpleNamespace(functional=functional)), "cpu")
+    assert sizes == {(16, 16)}

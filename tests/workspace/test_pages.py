@@ -11,6 +11,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.page import PageRequest, page
 from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.readmes import _aligned
 from torchsmith.workspace.start import start_workspace
 
 
@@ -64,3 +65,8 @@ def test_a_superchip_is_named_for_its_own_system_only(isa: str, named: bool, tmp
     assert recipes
     assert readmes
     assert {"GH200" in text for text in recipes + readmes} == {named}
+
+
+def test_one_package_is_aligned_with_no_other() -> None:
+    assert "only package" in _aligned(2, 2, ["PyTorch"])
+    assert "every package" in _aligned(2, 2, ["PyTorch", "torchvision"])

@@ -215,7 +215,9 @@ def test_a_text_too_deep_to_be_read_soon_is_refused_at_its_place(text: str) -> N
     with pytest.raises(Unreadable, match="1000 expressions within each other") as caught:
         read(text)
     assert caught.value.where is not None
-    assert caught.value.where.column > 1
+    column = caught.value.where.column
+    assert column > 1
+    assert text[column - 2] == " " != text[column - 1], "an expression begins there"
 
 
 def test_an_attribute_that_is_set_twice_is_refused_as_nix_does() -> None:
