@@ -60,6 +60,18 @@ def test_code_with_several_names_is_read_once() -> None:
     assert (code.complete, code.own.functions) == (True, 1)
 
 
+def test_a_section_without_bytes_in_the_file_is_not_read() -> None:
+    """Such as every section of a file with debug information alone."""
+    gpu = elves.Part(".nv_fatbin", elves.container(elves.entry(90)), kind=8)
+    assert look(elves.Library([gpu]).build()) == 0
+
+
+def test_data_that_looks_like_gpu_code_is_none_where_sections_have_names() -> None:
+    data = elves.container(elves.entry(90))
+    assert look(elves.Library([elves.Part(".rodata", data)]).build()) == 0
+    assert look(elves.Library([elves.Part(".nv_fatbin", data)]).build()) == 1
+
+
 def test_a_good_library_is_read() -> None:
     assert look(GOOD) == 2
 

@@ -94,3 +94,28 @@ def test_the_trial_of_a_package_may_skip_a_device(device: str, status: str, prob
     run = probe["own_trial"]({"module": "json", "trial": trial})
     probe["Probe"](out).step("its kernels", run, None, device)
     assert json.loads(out.getvalue().splitlines()[-1])["status"] == status
+
+
+def test_magma_is_chosen_for_its_trial_and_the_choice_before_it_is_restored(probe: dict[str, Any]) -> None:
+    torch = MagicMock()
+    chosen = torch.backends.cuda.preferred_linalg_library
+    before = chosen.return_value
+    probe["linear_algebra"] = lambda *_: str(chosen.call_args.args)
+    assert probe["magma"](torch, "cuda") == "('magma',)"
+    assert chosen.call_args.args == (before,)
+
+
+def test_the_convolution_is_of_squares_of_one_size(probe: dict[str, Any]) -> None:
+    sizes = set()
+
+    def compared(_torch: Any, _device: str, _name: str, action: Callable[[Any], Any], want: Any) -> str:
+        images, _ = action(lambda values: values)
+        sizes.update(
+            {(len(plane), len(row)) for image in (*images, *want) for plane in image for row in plane}
+        )
+        return ""
+
+    probe["in_both"] = compared
+    functional = SimpleNamespace(conv2d=lambda images, kernels, padding: (images, kernels))
+    probe["convolution"](SimpleNamespace(nn=SimpleNamespace(functional=functional)), "cpu")
+    assert sizes == {(16, 16)}

@@ -26,6 +26,7 @@ CHANGED: Mapping[str, tuple[dict[str, str], set[str]]] = {
         {"(SM90, Hopper) with AVX-512": "(SM90: H100, L40S) with AVX-512"},
         {"TS601"},
     ),
+    "a false generation, in short": ({"(SM90, Hopper) with": "(SM90, Ada) with"}, {"TS601"}),
     "words about other builds": (
         {'with AVX-512";': 'with AVX-512. For small batches use avx512vnni, for BF16 another.";'},
         set(),

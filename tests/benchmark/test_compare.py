@@ -23,7 +23,7 @@ from torchsmith.benchmark.subject import BuildSubject, subject, variables
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Broken, Problem
 from torchsmith.verbs import compare as verb
-from torchsmith.verbs.compare import print_builds
+from torchsmith.verbs.compare import _amount, print_builds
 
 CATALOG = builtin_catalog()
 CORE = min(os.sched_getaffinity(0))
@@ -62,6 +62,7 @@ def test_equal_builds_are_the_same(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert set(outcomes(found).values()) == {"same"}
     assert len(found.rows) == 23
+    assert (row(found, "import torch").where, row(found, "op7").where) == ("start", "cpu")
     assert found.noise is not None
     assert found.noise < 0.05
 
@@ -106,7 +107,8 @@ def test_the_interval_is_a_share_of_the_ratio() -> None:
 def test_noise_that_could_hide_it_is_said(tmp_path: Path) -> None:
     found = compared(tmp_path, SLOW="op7", NOISE="0.3")
     assert row(found, "op7").outcome == "noisy"
-    assert any("judge" in note for note in found.notes)
+    noisy = [*outcomes(found).values()].count("noisy")
+    assert any(f"judge {noisy} of {len(found.rows)}" in note for note in found.notes)
 
 
 def test_too_few_rounds_claim_nothing(tmp_path: Path) -> None:
@@ -181,8 +183,16 @@ def test_the_table_has_a_line_for_each_measure_and_the_last_line_counts_them(
 ) -> None:
     print_builds(slower)
     shown = f" {' '.join(capsys.readouterr().out.split())} "
+    assert all(f" {side.label}: {side.path} " in shown for side in (slower.a, slower.b))
     assert all(f" {one.name} " in shown for one in slower.rows)
     assert " A takes, of 23 measures: 1 more, 22 same " in shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(1.5, "1.5 s"), (0.8, "800 ms"), (0.0008, "800 µs"), (8e-7, "800 ns")]
+)
+def test_a_time_has_the_unit_in_which_it_is_short(seconds: float, shown: str) -> None:
+    assert _amount(seconds, "s") == shown
 
 
 def test_both_begin_equally_often() -> None:

@@ -11,7 +11,7 @@ import pytest
 from torchsmith.building.backends import _JobEvents
 from torchsmith.building.events import Event, JobSteps
 from torchsmith.building.job import Job
-from torchsmith.nix.log import LogLine
+from torchsmith.nix.log import Failure, LogEvent, LogLine, LogReader
 
 # Printed when all kinds were one struct.
 EARLIER = """\
@@ -53,3 +53,19 @@ def test_a_small_ninja_run_beside_the_build_is_no_progress() -> None:
     for done, total in ((1, 100), (3, 4), (2, 100)):
         watched.take(LogLine(key, f"[{done}/{total}] CXX x.o"))
     assert told == [JobSteps(job=key, done=1, total=100), JobSteps(job=key, done=2, total=100)]
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "events"),
+    [
+        (0, "error: it failed", [Failure("error: it failed")]),
+        (0, "trace: from a recipe", [LogLine("", "trace: from a recipe")]),
+        (1, "warning: slow", [LogLine("", "warning: slow")]),
+        (3, "these 2 derivations will be built", []),
+    ],
+)
+def test_of_what_nix_says_errors_are_failures_and_notices_are_left_out(
+    level: int, text: str, events: list[LogEvent]
+) -> None:
+    message = json.dumps({"action": "msg", "level": level, "msg": text})
+    assert [*LogReader().read(f"@nix {message}")] == events

@@ -16,6 +16,7 @@ from tests.building.conftest import ISA, SM, Place, use
 from tests.building.farm import LoopbackBuilder
 from tests.cli.conftest import Call
 from torchsmith.building.rehearsal import (
+    PREFIX,
     RehearsalFigures,
     SampledUnit,
     makespan,
@@ -81,6 +82,8 @@ def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
     ]
     assert basis == ["a guess", "its rehearsal"]
     assert call(*place.words("runs")).code == 0
+    log = call(*place.words("runs", "log", f"{PREFIX}{place.torch}")).out
+    assert f"rehearsal: compiled {len(figures['compiled'])} of " in log
 
 
 @nix

@@ -9,12 +9,18 @@ import pytest
 from torchsmith.building.start import BuildSpec, _store_options
 from torchsmith.nix.store import StoreOptions, cache_address, read_dry_run, realise_command
 from torchsmith.nix.tool import Nix
+from torchsmith.verbs.build import BuildRequest
 
 
 @pytest.mark.parametrize(("small", "store"), [(True, "local?root=/s"), (True, ""), (False, "local?root=/s")])
 def test_the_sample_sees_the_machine_s_compiler_in_a_store_of_our_own(small: bool, store: str) -> None:
     options = _store_options(Nix(Path("/usr/bin/nix-instantiate"), (2, 8), store), BuildSpec(small=small))
     assert ("extra-sandbox-paths" in options.arguments()) is (small and bool(store))
+
+
+def test_results_are_verified_only_if_that_is_asked_for() -> None:
+    assert not BuildRequest().spec.verify
+    assert BuildRequest(verify=True).spec.verify
 
 
 def test_what_is_built_as_one_ends_at_its_first_failure_unless_it_is_to_go_on() -> None:

@@ -231,7 +231,7 @@ def test_a_plan_and_its_next_step_say_what_the_same_options_write(
     assert one.out.splitlines()[-1] in diff.err.splitlines()
 
 
-def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
+def test_a_plan_counts_files_that_are_kept_and_names_them_when_asked(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -244,9 +244,10 @@ def test_a_plan_counts_files_that_are_alike_and_names_them_when_asked(
     assert "  keep " not in unchanged
     gone = next(Path("build-pytorch/.flox/pkgs").glob("*-cpu-*.nix"))
     gone.unlink()
-    lines = call("plan").out.splitlines()
-    [kept] = [line for line in lines if line.startswith("  keep")]
-    assert kept.endswith(f" and {len(theirs) - 1} more")
+    changing = call("plan").out
+    assert "  keep " not in changing
+    assert f"recipes: 1 to create, {len(theirs)} to keep, " in " ".join(changing.split())
+    assert any(change["why"] for change in json.loads(call("plan", "--json").out)["changes"])
     assert call("apply", "--no-git").code == 0
     every = [line.split() for line in call("plan", "--verbose").out.splitlines()]
     assert sorted(words[1] for words in every if words[0] == "keep") == sorted(map(str, theirs))

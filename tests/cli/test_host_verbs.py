@@ -209,6 +209,18 @@ def test_a_report_that_contradicts_itself_on_a_gpu_is_a_condition(call: Call) ->
     assert out.count("its NVIDIA GeForce RTX 4090 is sm70, as gpu.csv says and the catalog does not") == 2
 
 
+def test_what_a_report_does_not_say_is_asked_for_by_its_command(call: Call) -> None:
+    Path("mail.txt").write_text("an RTX 4090\n")
+    answer = json.loads(call("pick", "--from", "mail.txt", "--json").out)
+    assert any("lscpu" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(("gpus", "shown"), [("A100", "A100"), ("2x A100", "2 x A100")])
+def test_gpus_of_one_kind_are_counted(gpus: str, shown: str, call: Call) -> None:
+    first = call("pick", "--cpu", "zen4", "--gpu", gpus, "--driver", "580").out.splitlines()[0]
+    assert any(part.startswith(shown) for part in first.split("; "))
+
+
 def test_unknown_gpus_are_said_first(call: Call) -> None:
     Path("lscpu.txt").write_text(
         "Architecture: x86_64\nFlags: fpu sse2 ssse3 cx16 sse4_1 sse4_2 popcnt avx lm\n"

@@ -29,6 +29,7 @@ def test_status_says_which_results_the_store_no_longer_has(
         JobRow(run=number, key=name, name=name, state="done", attempts=1, outputs=(str(path),), **about)  # type: ignore[arg-type]
         for name, path in (("one", there), ("two", gone))
     )
+    assert json.loads(call(*place.words("runs", "--json")).out)["state"] == "running"
     record.end_run(number, "done")
     assert json.loads(call(*place.words("runs", "--json")).out)["missing"] == [str(gone)]
     out = call(*place.words("runs")).out

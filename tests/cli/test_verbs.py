@@ -90,6 +90,13 @@ def test_init_for_a_gpu_has_a_build_for_its_older_drivers(tmp_path: Path, call: 
     assert call("init", tmp_path / "none", "--for", "sm90", "-p", "wide").error == "conflict"
 
 
+def test_init_names_newer_releases_that_could_build_it(tmp_path: Path, call: Call) -> None:
+    cells = {"pytorch-python313-cuda13_0-sm90-avx2": True, "pytorch28-python313-cuda12_8-sm61-avx2": False}
+    for number, (cell, newer) in enumerate(cells.items()):
+        report = json.loads(call("init", tmp_path / str(number), "--cell", cell, "--json").out)
+        assert bool(report["newer"]) is newer
+
+
 @pytest.mark.parametrize("mac", ["M3", "Apple M3 Pro"])
 def test_init_for_a_mac_has_its_builds(mac: str, tmp_path: Path, call: Call) -> None:
     assert call("init", tmp_path, "--for", mac).code == 0
@@ -173,6 +180,7 @@ def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path)
         (("list", "--workspace", "/nowhere"), "not-found", "/nowhere"),
         (("show", "pytorch"), "bad-name", "'pytorch'"),
         (("show", "zen4"), "bad-name", "pick --cpu"),
+        (("show", "sm99"), "not-known", "sm103"),
         (("init", "x", "--cell", "pytorch-python313-cuda13_0-sm125-avx2"), "not-known", "sm121"),
         (("show", "avx512"), "bad-name", "torchsmith list avx512"),
         (("show", "TS402"), "bad-name", "audit --explain TS402"),
@@ -368,6 +376,19 @@ def test_packages_list_their_releases_in_order(call: Call) -> None:
     rows = json.loads(call("package", "list", "--json").out)["packages"]
     releases = [list(row["releases"].values()) for row in rows if row["name"] == "pytorch"]
     assert releases == [sorted(releases[0], key=version_key, reverse=True)]
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_an_interrupt_that_the_caller_ignores_stays_ignored(ignored: bool) -> None:
+    """A shell without job control starts what runs in the background so."""
+    program = (
+        "import signal\nfrom torchsmith.cli.main import handle_interrupts\nhandle_interrupts()\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.getsignal(signal.SIGTERM))\n"
+    )
+    begin = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n" if ignored else ""
+    done = subprocess.run([sys.executable, "-c", begin + program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == [str(ignored), str(not ignored)], done.stderr
 
 
 def test_an_interrupt_waits_for_the_end_of_an_import(tmp_path: Path) -> None:

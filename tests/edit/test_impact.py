@@ -166,6 +166,29 @@ def test_a_repository_without_a_commit_says_how_to_make_one(tmp_path: Path) -> N
     assert "apply --commit" in caught.value.hint
 
 
+def test_all_recipes_are_new_after_a_commit_without_files(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(CELLS)
+    apply(ApplyRequest(workspace=tmp_path))
+    run(
+        [
+            "git",
+            "-C",
+            tmp_path / "build-pytorch",
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "--message",
+            "first",
+            "--only",
+        ]
+    )
+
+    def asked(requests: Sequence[Evaluable]) -> list[EvalResult]:
+        return [good(one.name, "1") for one in requests]
+
+    assert summary(impact(open_workspace(tmp_path), tmp_path, "HEAD", asked)) == "2 new"
+
+
 def test_a_folder_without_git_cannot_be_compared(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
     with pytest.raises(Problem, match=str(tmp_path)):

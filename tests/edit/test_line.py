@@ -71,6 +71,14 @@ def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     assert {one.rule for one in errors} == {"TS901"}  # empty hashes, which fix-hashes learns
 
 
+def test_a_line_that_the_matrix_includes_says_how_many_builds_are_new(workspace: Path, call: Call) -> None:
+    pairs = [word for name, version in PAIRS.items() for word in ("--pair", f"{name}={version}")]
+    words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", workspace, "--matrix")
+    before = len(open_workspace(workspace).matrix.cells)
+    new = json.loads(call("line", "add", *words, "--json").out)["derivations"]
+    assert new == len(open_workspace(workspace).matrix.cells) - before > 0
+
+
 def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
     added = propose_line(workspace, "2.13", Move("2.10", torch="2.13.0"))
     assert added.after.catalog.lines["2.13"].version_of("torchvision") == "0.28.0"

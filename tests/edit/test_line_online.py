@@ -213,6 +213,8 @@ def test_the_hash_of_a_known_pin_is_learned_by_the_command_that_plan_names(
     words = f"torchsmith line update 2.10 --rev 6a030d5 -w {place}"
     assert words in planned.err
     assert json.loads(call("plan", "-w", place, "--json").out)["unhashed"] == {"6a030d5": "2.10"}
+    assert call("apply", "-w", place, "--no-git").code == 0
+    assert "no hash" not in call("plan", "-w", place).err  # nothing would be written
     assert call(*words.split()[1:]).code == 0
     recorded = pins(place)["6a030d5"]["sha256"]
     assert json.loads(call("plan", "-w", place, "--json").out)["unhashed"] == {}

@@ -15,6 +15,7 @@ from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import CannotBuild, Problem
+from torchsmith.edit.line import propose_line
 from torchsmith.edit.pin import Move, propose
 from torchsmith.edit.proposal import Proposal, write_proposal
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -76,6 +77,9 @@ def test_a_release_that_another_line_has_is_that_lines(workspace: Path) -> None:
     with pytest.raises(CannotBuild) as caught:
         propose(workspace, Move("2.8", torch="2.9.1"))
     assert 'line = "2.9" in torchsmith.toml asks for builds of torch 2.9.1' in caught.value.hint
+    assert "--rev names a nixpkgs that has torch 2.9.1: 6a030d5" in caught.value.hint
+    with pytest.raises(CannotBuild):
+        propose_line(workspace, "2.9x", Move("2.8", torch="2.9.1"))
 
 
 def test_a_line_without_builds_is_refused_before_anything_is_asked(workspace: Path, call: Call) -> None:
@@ -240,5 +244,5 @@ def test_a_recipe_that_torchsmith_does_not_manage_stops_a_removal(workspace: Pat
 
 def test_a_line_does_not_move_to_a_nixpkgs_that_it_cannot_be_built_from(workspace: Path) -> None:
     (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"').replace("3.12", "3.13"))
-    with pytest.raises(CannotBuild, match=r"2\.8 on "):
+    with pytest.raises(CannotBuild, match=r"torch 2\.8\S* cannot"):
         propose(workspace, Move("2.8", rev=OLD))

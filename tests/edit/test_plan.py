@@ -282,6 +282,19 @@ def test_a_folder_that_is_the_wanted_package_is_never_doubled(drifted: Path, rig
         assert (change.kind, change.old) == ("replace", f"{PKGS}/{name}/default.nix")
 
 
+@pytest.mark.parametrize(
+    ("change", "generated"),
+    [
+        (Change("create", "a.nix", "", after="text"), True),
+        (Change("keep", "a.nix", "", code="up-to-date"), True),
+        (Change("rewrite", "a.nix", "", before="theirs", after="text", skipped=True), False),
+        (Change("delete", "a.nix", "", before="text"), False),
+    ],
+)
+def test_a_file_is_generated_if_it_has_our_text_afterwards(change: Change, generated: bool) -> None:
+    assert change.generated is generated
+
+
 def test_a_commit_names_the_reason_for_each_file(drifted: Path) -> None:
     why = next(one.reason() for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
     apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))

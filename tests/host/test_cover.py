@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.host.machines import stated
+from torchsmith.catalog.ranges import version_key
 from torchsmith.core.problem import Invalid
 from torchsmith.host.cover import Cover, CoverPlan
 from torchsmith.host.demand import Demand
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.fleet import Fleet, MachineKind, read_fleet
-from torchsmith.host.pick import pick
+from torchsmith.host.pick import pick, why_older
 from torchsmith.host.resolve import Capability
 from torchsmith.host.solve import CoverModel
-from torchsmith.matrix import Cell
+from torchsmith.matrix import Cell, Variant
 from torchsmith.matrix.text import matrix_text
 from torchsmith.verbs.cover import write_plan
 from torchsmith.workspace.load import open_workspace
@@ -136,6 +137,15 @@ def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
     assert [row.kinds for row in lost] == [("old",)]
     assert re.search(r"525\.60\.13.* 470\.1", lost[0].why)
     assert asked.unservable == 2
+
+
+NEWEST = max(CATALOG.releases, key=lambda line: version_key(line.torch)).name
+
+
+@pytest.mark.parametrize(("line", "older"), [("2.9", True), (NEWEST, False), ("no line", False)])
+def test_a_variant_is_older_if_there_are_newer_releases_of_torch(line: str, older: bool) -> None:
+    cell = Cell(Variant.parse("pytorch-python313-cpu-avx2", CATALOG), line)
+    assert bool(why_older(cell, CATALOG)) is older
 
 
 def test_every_further_variant_buys_something() -> None:

@@ -55,6 +55,11 @@ def test_a_cloud_machine_is_known_with_its_cpu(kind: str, widest: str) -> None:
     assert known_isas(host.features, host.system, CATALOG)[0] == widest
 
 
+def test_a_system_that_is_stated_is_not_that_of_the_cloud_machine() -> None:
+    assert machine(gpu="g5.xlarge").system == "x86_64-linux"
+    assert machine(gpu="g5.xlarge", system="windows").system == "x86_64-windows"
+
+
 def test_most_cloud_machines_name_their_cpu() -> None:
     kinds = CATALOG.instances.values()
     assert len([one for one in kinds if one.cpu]) >= 0.9 * len(kinds)
@@ -210,7 +215,9 @@ def test_a_fleet_of_three_makers_gives_no_machine_a_build_that_leaves_its_gpu_id
     fleet = read_fleet(tmp_path / "fleet.csv", CATALOG)
     cells = open_workspace(None, "wide").cells_of(CATALOG.torch)
     cover = Cover(fleet, cells, CATALOG, CATALOG.workloads["general"])
-    given = {name: row.variant for row in cover.served(cover.fewest()) for name in row.kinds}
+    rows = cover.served(cover.fewest())
+    assert [row.label for row in rows if "amd" in row.kinds] == ["amd (RX 7900 XTX)"]
+    given = {name: row.variant for row in rows for name in row.kinds}
     assert {name for name, variant in given.items() if variant is None} == {"amd", "mac"}
     assert Variant.parse(given["nvidia"] or "", CATALOG).cuda
     assert Variant.parse(given["bare"] or "", CATALOG).cuda is None

@@ -161,6 +161,7 @@ def test_the_gpu_within_a_cpu_is_known(text: str, target: str, torch: str) -> No
     answer = answered(text)
     archs = [arch for arch in answer.host.archs if isinstance(arch, str)]
     assert archs == [target] * bool(target)
+    assert not target or answer.host.sms == (), "no NVIDIA GPU, and not an unknown one"
     assert [wheel.torch for wheel in wheels_for(answer.host, CATALOG)] == [torch] * bool(torch)
     assert any("Radeon 780M" in note.text for note in answer.facts.notes) is (text == "Ryzen 7 7840U")
     if archs and ":" not in text:
@@ -218,6 +219,13 @@ def test_the_commands_that_give_missing_facts_are_named() -> None:
     ]
     with pytest.raises(Invalid, match="lscpu"):
         answered("hello")
+
+
+def test_a_machine_that_is_shown_outweighs_another_that_is_mentioned() -> None:
+    features = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimddp"
+    numbers = "CPU implementer : 0x41\nCPU part : 0xd0c"
+    host = answered(f"Features : {features}\n{numbers}\nNVIDIA L4\nIt was built on x86_64.").host
+    assert host.system == "aarch64-linux"
 
 
 @pytest.mark.parametrize(

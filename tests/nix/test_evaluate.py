@@ -17,7 +17,7 @@ from tests.nix.conftest import MINI, PIN, Ask, Write, apart, torch_recipe
 from tests.recipe.conftest import Make, make  # noqa: F401
 from tests.recipe.test_evaluated import NIGHTLY
 from torchsmith.core.problem import Exit, Failed, Problem
-from torchsmith.nix.cache import ResultCache
+from torchsmith.nix.cache import Fingerprints, ResultCache
 from torchsmith.nix.evaluate import (
     EvalResult,
     EvaluationOptions,
@@ -610,3 +610,15 @@ def test_a_result_of_another_store_is_not_used_and_a_missing_derivation_is_made_
     delete = store("one").command("nix-store", "--delete", path)
     subprocess.run(delete, env=store("one").environment(), check=True)
     assert made("one") == (False, path)
+
+
+def test_a_tree_is_known_by_its_own_files_and_not_by_those_that_links_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "tree/lib").mkdir(parents=True)
+    (tmp_path / "tree/lib/up").symlink_to("..")
+    (tmp_path / "tree/other").symlink_to(tmp_path / "other")
+    (tmp_path / "other").mkdir()
+    before = Fingerprints().tree(tmp_path / "tree")
+    (tmp_path / "other/a.nix").write_text("1")
+    assert Fingerprints().tree(tmp_path / "tree") == before
+    (tmp_path / "tree/a.nix").write_text("1")
+    assert Fingerprints().tree(tmp_path / "tree") != before

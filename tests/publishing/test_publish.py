@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -616,6 +617,31 @@ def test_a_clone_is_complete_however_the_checkout_splits_its_packs(tmp_path: Pat
     clone = make_clone(source_of(repo), tmp_path / "clone")
     assert len(list(clone.folder.glob(".git/objects/pack/*.pack"))) > 1
     assert (clone.folder / "c").read_bytes() == (repo / "c").read_bytes()
+
+
+def test_a_clone_gives_objects_their_names_whatever_the_index_of_the_checkout_says(tmp_path: Path) -> None:
+    repo, names = tmp_path / "own", ("right", "wrong")
+    git(tmp_path, "init", "-q", "-b", "main", str(repo))
+    for name in names:
+        (repo / name).write_text(f"{name}\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "both")
+    git(repo, "-c", "pack.writeReverseIndex=false", "repack", "-adq")
+    [index] = repo.glob(".git/objects/pack/*.idx")
+    data = index.read_bytes()
+    count = int.from_bytes(data[1028:1032])
+    objects = [data[1032 + 20 * number :][:20].hex() for number in range(count)]
+    first, second = (objects.index(git(repo, "rev-parse", f"HEAD:{name}").strip()) for name in names)
+    words = [data[at : at + 4] for at in range(1032 + 20 * count, len(data) - 40, 4)]
+    for table in (0, count):  # checksums and places in the pack
+        one, other = table + first, table + second
+        words[one], words[other] = words[other], words[one]
+    data = data[: 1032 + 20 * count] + b"".join(words) + data[-40:-20]
+    index.chmod(0o644)
+    index.write_bytes(data + hashlib.sha1(data).digest())
+    assert git(repo, "cat-file", "-p", "HEAD:right") == "wrong\n"
+    clone = make_clone(source_of(repo), tmp_path / "clone")
+    assert (clone.folder / "right").read_text() == "right\n"
 
 
 @pytest.mark.needs("nix")

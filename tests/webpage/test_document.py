@@ -276,6 +276,12 @@ def test_a_folder_that_is_not_there_is_a_problem(call: Call, tmp_path: Path) -> 
     assert "nowhere" in answer.err
 
 
+def test_without_a_workspace_or_recipes_the_page_shows_the_default_matrix(call: Call, tmp_path: Path) -> None:
+    answer = call("page", "-o", "page.html", cwd=tmp_path)
+    assert answer.code == 0
+    assert (tmp_path / "page.html").is_file()
+
+
 def test_a_folder_without_recipes_is_a_problem(call: Call, tmp_path: Path) -> None:
     answer = call("page", str(tmp_path), "-o", str(tmp_path / "page.html"))
     assert answer.code == 2

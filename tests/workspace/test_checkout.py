@@ -179,6 +179,13 @@ def test_the_release_is_what_something_says_and_never_a_guess(
     assert (judged.line.name if judged.line else "") == release
 
 
+def test_overrides_of_libraries_below_torch_are_known_by_their_names(tmp_path: Path) -> None:
+    file = tmp_path / f"{AVX2}.nix"
+    file.write_text("{ magma, torch }: torch.override { magma = magma.override { a = 1; }; }")
+    judged = Subject(AVX2, read_recipe(file), builtin_catalog())
+    assert {package for package, _ in judged.overrides} == {"torch", "magma"}
+
+
 def test_a_companion_is_of_the_release_of_the_torch_beside_it(tmp_path: Path) -> None:
     torch = VISION.replace("torchvision", "pytorch")
     text = f"({PINNED}).torchvision.override {{ torch = import ./{torch}.nix {{ }}; }}"

@@ -210,6 +210,15 @@ def test_commit_makes_one_commit_for_each_phase_in_each_repository(root: Path) -
     assert not run(root, commit=True).commits
 
 
+def test_commits_are_printed_with_their_revisions(root: Path, call: Call) -> None:
+    done = call("apply", "--commit", "--yes", "-w", root)
+    lines = [line for line in f"{done.out}{done.err}".splitlines() if line.startswith("committed ")]
+    log = [git(root / repo, "log", "--format=%H") for repo in ("build-pytorch", "build-torchvision")]
+    revisions = "".join(log).split()
+    assert len(lines) == len(revisions)
+    assert all(any(full.startswith(line.split()[1]) for full in revisions) for line in lines)
+
+
 def test_a_commit_needs_a_branch(root: Path) -> None:
     run(root, commit=True)
     git(root / "build-pytorch", "checkout", "--quiet", "--detach")

@@ -11,6 +11,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.page import PageRequest, page
 from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.readmes import _aligned
 from torchsmith.workspace.start import start_workspace
 
 
@@ -64,3 +65,20 @@ def test_a_superchip_is_named_for_its_own_system_only(isa: str, named: bool, tmp
     assert recipes
     assert readmes
     assert {"GH200" in text for text in recipes + readmes} == {named}
+
+
+def test_pages_describe_every_package_of_their_repository(tmp_path: Path) -> None:
+    start_workspace(tmp_path, "real", cells=("pytorch-python313-cpu-avx2", "torchvision-python313-cpu-avx2"))
+    (tmp_path / "catalog").mkdir(exist_ok=True)
+    (tmp_path / "catalog/packages.toml").write_text('[torchvision]\nrepo = "build-pytorch"\n')
+    apply(ApplyRequest(workspace=tmp_path))
+    repo = tmp_path / "build-pytorch"
+    readme, table = ((repo / f"{name}.md").read_text() for name in ("README", "BUILD_MATRIX"))
+    assert re.search(r"2 builds of PyTorch 2\S+ and TorchVision 0\S+: 2 for the CPU alone", readme)
+    assert re.findall(r"^### (\w+), Python", readme, re.M) == ["PyTorch", "TorchVision"]
+    assert re.findall(r"^\| `(\w+)-\S+` \| (\d)\.", table, re.M) == [("pytorch", "2"), ("torchvision", "0")]
+
+
+def test_one_package_is_aligned_with_no_other() -> None:
+    assert "only package" in _aligned(2, 2, ["PyTorch"])
+    assert "every package" in _aligned(2, 2, ["PyTorch", "torchvision"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Call
 from torchsmith.core.problem import Problem
 from torchsmith.workspace.load import Workspace, open_workspace
 from torchsmith.workspace.wanted import wanted_repos
@@ -52,6 +53,14 @@ def test_both_lie_in_one_repository_and_the_plain_ones_do_not_change(tmp_path: P
     assert f'variant = "pytorch28-{CELL}"' in vision
     section = made[f"pytorch28-{CELL}"].partition("# ---- torch")[2].partition("# ---- end of torch")[0]
     assert section in vision, "the two share one torch"
+
+
+def test_a_plan_names_a_command_for_each_nixpkgs_without_a_hash(tmp_path: Path, call: Call) -> None:
+    opened(tmp_path, ONE, OTHER + "prefix = true\n")
+    lines = [line for line in call("plan", "-w", tmp_path).err.splitlines() if "no hash" in line]
+    commands = ["line update 2.10 --rev 6a030d5", "line update 2.8 --rev fe5e41d"]
+    assert [any(words in line for line in lines) for words in commands] == [True, True]
+    assert len(lines) == 2
 
 
 def test_a_selector_picks_a_line_and_the_name_states_it(tmp_path: Path) -> None:

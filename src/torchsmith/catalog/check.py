@@ -355,4 +355,6 @@ def _build_faults(
             yield Fault("fixes", (name,), f"{name}: {fault}")
             continue
         if not applies or (fix.cuda and cuda is None):
-            yield Fault("lines", at, f"{what}: the fix {name} does not apply there")
+            ranges = [f"torch {fix.torch}"] * bool(fix.torch) + [f"CUDA {fix.cuda}"] * bool(fix.cuda)
+            text = f"{what}: the fix {name} is for {' with '.join(ranges)}, and torch is {line.torch}"
+            yield Fault("lines", at, text)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
-from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
-from torchsmith.catalog.ranges import is_release
+from torchsmith.catalog.ranges import in_range
 from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
+from torchsmith.core.text import listed
 from torchsmith.core.toml_edit import merged
 from torchsmith.edit.proposal import HEAD, FactMove, Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix.cells import find_line
@@ -79,14 +79,7 @@ def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Propo
     facts = _facts(line, move, opened.catalog, used, {variant.package.name for variant in variants})
     edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
     texts = {edit.path: edit.after for edit in edits if edit.after is not None}
-    try:
-        proposal = proposed(opened, texts, edits, adopt=adopt)
-    except Contradiction as problem:
-        why, lines = problem.faults[0].message, opened.catalog.lines
-        hint = "nothing was written"
-        for other in (lines[name] for name in lines if is_release(move.torch, name) and name != line.name):
-            hint = f'{hint}; line = "{other.name}" in torchsmith.toml asks for builds of torch {other.torch}'
-        raise CannotBuild(f"the line cannot be updated to that: {why}", hint=hint) from None
+    proposal = proposed(opened, texts, edits, adopt=adopt)
     catalog = proposal.after.catalog
     return with_unknown(proposal, catalog.lines[line.name], used)
 
@@ -164,11 +157,26 @@ def builds_at(
     shipped = next((line for line in builtin_catalog().lines.values() if line.torch == torch), None)
     models = shipped.every_build if shipped else {}
     pins = {name: pin or catalog.pins.get(build.pin) for name, build in builds.items()}
+    for at in filter(None, pins.values()):
+        _require_torch(at, torch, catalog)
     return {
         name: {"pin": at.name, "fixes": _fixes_at(at, builds[name], torch, catalog, models.get(name))}
         for name, at in pins.items()
         if at is not None
     }
+
+
+def _require_torch(pin: Pin, torch: str, catalog: Catalog) -> None:
+    """Raise CannotBuild if a nixpkgs has another torch release, and this one is not built from its source."""
+    limit = catalog.fixes[SOURCE].torch
+    if pin.torch in ("", torch) or in_range(torch, limit):
+        return
+    able = [other.name for other in catalog.pins.values() if other.torch == torch]
+    hint = f"--rev names a nixpkgs that has torch {torch}" + (f": {listed(able, 'or')}" if able else "")
+    if line := next((line for line in catalog.releases if line.torch == torch), None):
+        hint += f'; line = "{line.name}" in torchsmith.toml asks for builds of torch {torch}'
+    message = f"torch {torch} cannot be built from nixpkgs {pin.name}, which has torch {pin.torch}"
+    raise CannotBuild(f"{message}: only {limit} can be built from a nixpkgs with another torch", hint=hint)
 
 
 def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: LineBuild | None) -> list[str]:

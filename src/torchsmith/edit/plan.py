@@ -74,10 +74,10 @@ class WorkspacePlan:
 
     @property
     def unhashed_pins(self) -> dict[str, str]:
-        """The pins of generated recipes whose hash is not recorded, each with a line that has it."""
+        """The pins of recipes to be written whose hash is not recorded, each with a line that has it."""
         catalog = self.workspace.catalog
         unhashed: dict[str, str] = {}
-        for cell in (cell for cell, change in self.recipes if change.generated):
+        for cell in (cell for cell, change in self.recipes if change.pending and change.generated):
             build = catalog.lines[cell.line].build_for(cell.variant.toolkit)
             if build and build.pin and not catalog.pins[build.pin].sha256:
                 unhashed.setdefault(build.pin, cell.line)

@@ -378,8 +378,8 @@ def print_edit(report: EditReport) -> None:
     for pin in report.unhashed:
         records = command("line", "update", report.name, "--rev", pin)
         write(
-            f"no hash of nixpkgs {pin} is recorded, so downloads are not checked: {records} records it, or"
-            " its --sha256 HASH, as nix-hash --type sha256 --base32 TREE prints it of an unpacked archive"
+            f"no hash of nixpkgs {pin}, so downloads are not checked; to record it: {records}, or its"
+            " --sha256 HASH, as nix-hash --type sha256 --base32 TREE prints it of an unpacked archive"
         )
     if not recipes and not report.files:
         write_stderr("nothing to write: already up to date")

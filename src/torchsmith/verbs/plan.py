@@ -112,7 +112,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     written: bool
     changes: Sequence[Change]
     commits: Sequence[Commit] = ()
-    unhashed: Mapping[str, str] = {}  # pins without a recorded hash, each with a line that has it
+    unhashed: Mapping[str, str] = {}  # pins without a hash, of recipes to write; each with a line that has it
     copies: Sequence[str] = ()  # of files that were taken over and not committed
     new_repos: Sequence[str] = ()  # folders that became git repositories
     ignored: Sequence[str] = ()  # wanted files that git ignores
@@ -157,12 +157,9 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     report = plan(request)
     if print_report(report, view, request):
         next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
-    for pin, line in list(report.unhashed.items())[:1]:
-        where = command("line", "update", line, "--rev", pin, workspace=request.workspace)
-        pins = " and ".join(report.unhashed)
-        write_stderr(
-            f"no hash of nixpkgs {pins} is recorded, so downloads are not checked: {where} records it"
-        )
+    for pin, line in report.unhashed.items():
+        records = command("line", "update", line, "--rev", pin, workspace=request.workspace)
+        write_stderr(f"no hash of nixpkgs {pin}, so downloads are not checked; to record it: {records}")
     end_of_plan(report, request, check=view.check)
 
 
@@ -209,20 +206,24 @@ def print_changes(
     report: ChangeReport, line: Printer = write, *, verbose: bool = False, skipped: bool = True
 ) -> bool:
     """Print for each phase what is done to which files, and why, then the counts; with `verbose` every file,
-    and without `skipped` none that is skipped. Returns whether --verbose would name more files."""
+    also those that are kept, and without `skipped` none that is skipped. Returns whether --verbose would name
+    more files."""
     stream = sys.stdout if line is write else sys.stderr
-    shown = [change for change in report.changes if verbose or skipped or not change.skipped]
+    listed = [change for change in report.changes if change.code != "up-to-date"]
+    shown = [
+        change
+        for change in listed
+        if verbose or change.pending or (skipped if change.skipped else change.rules)
+    ]
     if report.written and not (report.pending or verbose):
-        shown = []  # `plan` says what is kept or skipped, and why
-    elif not (report.pending or report.stopped or verbose):
-        shown = [change for change in shown if change.code != "valid" or change.rules]
-    more = len(shown) < len(report.changes)
+        shown = []  # `plan` says what is skipped, and why
+    more = len(shown) < len(listed)
     single = {change.errors[0] for change in shown if len(change.errors) == 1}
     hidden = frozenset() if verbose else single  # they are listed with the files that have no other
     if report.stopped:
         _print_stopped(report.stopped, line, stream)
     for phase in PHASES:
-        changes = [change for change in shown if change.phase == phase and change.code != "up-to-date"]
+        changes = [change for change in shown if change.phase == phase]
         if changes:
             line(phase if phase == "macOS" else f"{phase[0].upper()}{phase[1:]}", "bold")
         more |= _print_alike(changes, hidden, line, stream, verbose=verbose)

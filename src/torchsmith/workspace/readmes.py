@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from torchsmith.catalog import Catalog, Line, Package
@@ -11,7 +11,7 @@ from torchsmith.catalog.axes import Platform
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
 from torchsmith.core.driver import DRIVER_DIR, driver_link_command
-from torchsmith.core.text import counted, grouped
+from torchsmith.core.text import counted, grouped, listed
 from torchsmith.matrix import Cell, Matrix
 from torchsmith.matrix.cells import gpu_of, gpu_title, toolkit_title
 from torchsmith.recipe.header import with_header
@@ -51,7 +51,7 @@ def _versions(cells: Sequence[Cell], package: Package, catalog: Catalog) -> str:
     )
 
 
-def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
+def grid(cells: Sequence[Cell], catalog: Catalog, of: str = "") -> str:
     """GPUs and instruction sets for each Python and CUDA, every cell by its name's ending."""
     parts = []
     groups = grouped(((cell.variant.python, toolkit_title(cell.variant, catalog)), cell) for cell in cells)
@@ -64,7 +64,7 @@ def grid(cells: Sequence[Cell], catalog: Catalog) -> str:
             title = max((gpu_title(cell.variant, catalog) for cell in same_arch), key=len)
             name = f"**{arch}** {title}" if arch else "no GPU"
             rows.append([name, *(_mark(by_target.get((arch, isa))) for isa in isas)])
-        title = f"Python {python}, {toolkit or 'CPU only'}"
+        title = f"{of}Python {python}, {toolkit or 'CPU only'}"
         parts.append(f"### {title}\n\n{table(['GPU', *isas], rows)}\n")
     if reasons := sorted({str(warning) for cell in cells for warning in cell.warnings}):
         parts.append("(!) " + "; ".join(reasons) + "\n")
@@ -75,8 +75,9 @@ def _mark(cell: Cell | None) -> str:
     return "" if cell is None else "yes (!)" if cell.warnings else "yes"
 
 
-def readme(package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
+def readme(by_package: Mapping[Package, Sequence[Cell]], catalog: Catalog) -> str:
     """What the repository has and how to build it."""
+    cells = [cell for own in by_package.values() for cell in own]
     example = _example(cells, catalog)
     variant, isa = example.variant, catalog.isas[example.variant.isa]
     build = catalog.lines[example.line].build_for(variant.toolkit)
@@ -87,10 +88,11 @@ def readme(package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
     if all(cell.variant.implies_isa for cell in cells):
         kinds, decides = "one kind of machine", ""
     values: TemplateValues = {
-        "folder": package.folder,
+        "folder": example.variant.package.folder,
         "builds": counted(len(cells), "build"),
-        "title": package.title,
-        "versions": _versions(cells, package, catalog),
+        "packages": listed(
+            f"{package.title} {_versions(own, package, catalog)}" for package, own in by_package.items()
+        ),
         "counts": _counts(cells, catalog),
         "kinds": kinds,
         "decides": decides,
@@ -103,7 +105,10 @@ def readme(package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
         "cuda": variant.cuda is not None,
         "driverDir": DRIVER_DIR,
         "linkDriver": driver_link_command("/usr/lib/x86_64-linux-gnu"),
-        "grid": grid(cells, catalog),
+        "grid": "\n".join(
+            grid(own, catalog, f"{package.title}, " if len(by_package) > 1 else "")
+            for package, own in by_package.items()
+        ),
     }
     return _page("README.md", values)
 
@@ -154,7 +159,7 @@ def _needs(cells: Sequence[Cell], catalog: Catalog) -> str:
     return table(["in the name", "needs"], rows)
 
 
-def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> str:
+def build_matrix(cells: Sequence[Cell], catalog: Catalog) -> str:
     """Every variant, a row each."""
     rows = []
     for cell in cells:
@@ -163,7 +168,7 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
         rows.append(
             [
                 f"`{cell.name}`",
-                catalog.lines[cell.line].version_of(package.name) or "Flox catalog",
+                catalog.lines[cell.line].version_of(variant.package.name) or "Flox catalog",
                 f"{gpu.name}: {gpu_title(variant, catalog)}" if gpu else "none",
                 variant.cuda or toolkit_title(variant, catalog),
                 f"{isa.title}: {', '.join(isa.first_cpus)}",
@@ -173,7 +178,7 @@ def build_matrix(package: Package, cells: Sequence[Cell], catalog: Catalog) -> s
         )
     head = ["variant", "version", "GPU", "CUDA", "CPU", "platform", "warning"]
     values: TemplateValues = {
-        "title": package.title,
+        "title": listed(dict.fromkeys(cell.variant.package.title for cell in cells)),
         "variants": counted(len(cells), "variant"),
         "counts": _counts(cells, catalog),
         "table": table(head, rows),

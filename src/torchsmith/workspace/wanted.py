@@ -127,7 +127,7 @@ def _package_repo(
     settings: Settings,
     writer: RecipeWriter,
 ) -> WantedRepo:
-    """The repository of one package, or of several; the first has the environments and the README."""
+    """The repository of one package, or of several; the environments are for the first."""
     package, catalog = next(iter(by_package)), writer.catalog
     name, cells = package.folder, [cell for own in by_package.values() for cell in own]
     files = [WantedFile(f"{name}/{PKGS}/{cell.name}.nix", writer.recipe(cell), cell.name) for cell in cells]
@@ -139,8 +139,8 @@ def _package_repo(
     pinned = [file.name for file in files if file.is_recipe and file.name not in names]
     texts = {
         "default.nix": writer.default_nix(pinned, with_inputs, package, companions),
-        "README.md": readmes.readme(package, by_package[package], catalog),
-        "BUILD_MATRIX.md": readmes.build_matrix(package, by_package[package], catalog),
+        "README.md": readmes.readme(by_package, catalog),
+        "BUILD_MATRIX.md": readmes.build_matrix(cells, catalog),
         "ALIGNMENT.md": alignment,
     }
     for one, own in by_package.items():

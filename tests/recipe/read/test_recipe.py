@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from torchsmith.core.problem import Problem, Where
+from torchsmith.core.problem import Problem, TooLarge, Where
 from torchsmith.recipe.read import Recipe, Unreadable, read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.located import Unknown
 
@@ -215,7 +215,9 @@ def test_a_text_too_deep_to_be_read_soon_is_refused_at_its_place(text: str) -> N
     with pytest.raises(Unreadable, match="1000 expressions within each other") as caught:
         read(text)
     assert caught.value.where is not None
-    assert caught.value.where.column > 1
+    column = caught.value.where.column
+    assert column > 1
+    assert text[column - 2] == " " != text[column - 1], "an expression begins there"
 
 
 def test_an_attribute_that_is_set_twice_is_refused_as_nix_does() -> None:
@@ -264,6 +266,18 @@ def test_wrappers_that_wrap_each_other_end_with_words(tmp_path: Path) -> None:
     (tmp_path / "b.nix").write_text("import ./a.nix { }")
     with pytest.raises(Problem, match="8"):
         read_recipe(tmp_path / "a.nix")
+
+
+@pytest.mark.parametrize(("wrappers", "followed"), [(8, True), (9, False)])
+def test_a_wrapper_of_wrappers_is_followed_eight_times(wrappers: int, followed: bool, tmp_path: Path) -> None:
+    for number in range(wrappers):
+        (tmp_path / f"{number}.nix").write_text(f"import ./{number + 1}.nix {{ }}")
+    (tmp_path / f"{wrappers}.nix").write_text('{ pname = "torch"; }')
+    if followed:
+        assert read_recipe(tmp_path / "0.nix").content.path == tmp_path / f"{wrappers}.nix"
+    else:
+        with pytest.raises(TooLarge):
+            read_recipe(tmp_path / "0.nix")
 
 
 def test_columns_count_characters_and_not_bytes() -> None:
