@@ -232,6 +232,8 @@ def test_completion_knows_verbs_options_and_values(tmp_path: Path, monkeypatch: 
     assert completed("nonsense", "x") == completed("list", "--workspace", "x") == []
     (tmp_path / "torchsmith.toml").write_text("not toml")
     assert completed("show", "py") == []
+    cell = "pytorch-python313-cpu-avx2"
+    assert completed("init", "--cell", cell) == [cell]  # of a new workspace, not of this one
 
 
 SHELLS = {

@@ -115,6 +115,12 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
             Conflict,
             'a [[matrix]] with line = "2.8" can build it',
         ),
+        (
+            "format = 1\n" + BLOCK.replace("3.13", "3.14").replace("13.0", "12.8") + "line = '2.8'\n",
+            "2:3",
+            Conflict,
+            'a [[matrix]] with line = "2.10" can build it',  # of 2.12 a hash is not known
+        ),
         ("profile = 'plan'\n", "1:1", Invalid, " format "),
         ("format = 1\nprofile = 3\n", "2:1", Invalid, " profile)"),
         ("format = 1\n" + BLOCK.replace("[[matrix]]", "[matrix]"), "2:2", Invalid, "[[matrix]]"),

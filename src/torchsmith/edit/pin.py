@@ -157,8 +157,6 @@ def builds_at(
     shipped = next((line for line in builtin_catalog().lines.values() if line.torch == torch), None)
     models = shipped.every_build if shipped else {}
     pins = {name: pin or catalog.pins.get(build.pin) for name, build in builds.items()}
-    for at in filter(None, pins.values()):
-        _require_torch(at, torch, catalog)
     return {
         name: {"pin": at.name, "fixes": _fixes_at(at, builds[name], torch, catalog, models.get(name))}
         for name, at in pins.items()
@@ -167,9 +165,9 @@ def builds_at(
 
 
 def _require_torch(pin: Pin, torch: str, catalog: Catalog) -> None:
-    """Raise CannotBuild if a nixpkgs has another torch release, and this one is not built from its source."""
+    """Raise CannotBuild for a release that cannot replace the one of a nixpkgs."""
     limit = catalog.fixes[SOURCE].torch
-    if pin.torch in ("", torch) or in_range(torch, limit):
+    if not pin.torch or in_range(torch, limit):
         return
     able = [other.name for other in catalog.pins.values() if other.torch == torch]
     hint = f"--rev names a nixpkgs that has torch {torch}" + (f": {listed(able, 'or')}" if able else "")
@@ -188,6 +186,7 @@ def _fixes_at(pin: Pin, build: LineBuild, torch: str, catalog: Catalog, model: L
         if pin.torch_shape == "structured":  # its torch of today needs none of torch's fixes
             gone = {name for name in fixes if (fix := catalog.fixes[name]).packages and not fix.patches}
         return [name for name in fixes if name not in gone]
+    _require_torch(pin, torch, catalog)
     if pin.torch and SOURCE not in fixes:
         return list(model.fixes) if model and model.pin == pin.name else [*fixes, *FROM_SOURCE]
     return fixes

@@ -8,7 +8,7 @@ from itertools import product
 import msgspec
 from msgspec.structs import replace
 
-from torchsmith.catalog import Catalog, CudaVersion, Package, PythonVersion, Sm, StatedRelease
+from torchsmith.catalog import Catalog, CudaVersion, Line, Package, PythonVersion, Sm, StatedRelease
 from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.core.problem import Conflict, Empty, ValuePath, did_you_mean
 from torchsmith.core.text import shell_word
@@ -228,10 +228,16 @@ def _refuse_dead_values(
             if value not in alive:
                 reasons = "; ".join(map(str, left.reasons))
                 what = f"no build with {value}" if alive else "no build of this [[matrix]]"
-                lines = (line.name for line in catalog.releases)
-                able = (one for one in lines if isinstance(assess(left.variant, catalog, one), Accepted))
+                able = (line.name for line in catalog.releases if _builds(line, left.variant, catalog))
                 hint = f'a [[matrix]] with line = "{line}" can build it' if (line := next(able, "")) else ""
                 raise Conflict(f"{what} can be built: {left.variant}: {reasons}", hint=hint, path=path)
+
+
+def _builds(line: Line, variant: Variant, catalog: Catalog) -> bool:
+    """Whether a line can build a cell, and all hashes of its sources are known."""
+    build = line.build_for(variant.toolkit)
+    accepted = isinstance(assess(variant, catalog, line.name), Accepted)
+    return accepted and build is not None and not catalog.unknown_hashes(line, build)
 
 
 def _values(variant: Variant) -> tuple[str, ...]:
