@@ -221,6 +221,13 @@ def test_gpus_of_one_kind_are_counted(gpus: str, shown: str, call: Call) -> None
     assert any(part.startswith(shown) for part in first.split("; "))
 
 
+def test_an_unknown_gpu_beside_one_that_nothing_is_built_for_is_named_too(call: Call) -> None:
+    Path("gpus.txt").write_text("GPU 0: GTX 970\nGPU 1: NVIDIA Foo 1234\nArchitecture: x86_64\n")
+    answer = json.loads(call("pick", "--from", "gpus.txt", "--json").out)
+    assert answer["unserved"] == ["sm52"]
+    assert any("--gpu" in line and "Foo 1234" in line for line in answer["missing"])
+
+
 def test_unknown_gpus_are_said_first(call: Call) -> None:
     Path("lscpu.txt").write_text(
         "Architecture: x86_64\nFlags: fpu sse2 ssse3 cx16 sse4_1 sse4_2 popcnt avx lm\n"

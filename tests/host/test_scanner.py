@@ -221,6 +221,12 @@ def test_the_commands_that_give_missing_facts_are_named() -> None:
         answered("hello")
 
 
+def test_a_gpu_may_be_named_by_one_compute_capability() -> None:
+    assert [str(sm) for sm in answered("my card has compute capability 8.9").host.sms or ()] == ["sm89"]
+    with pytest.raises(Invalid):
+        answered("one has compute capability 8.6, one has compute capability 8.9")
+
+
 def test_a_machine_that_is_shown_outweighs_another_that_is_mentioned() -> None:
     features = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimddp"
     numbers = "CPU implementer : 0x41\nCPU part : 0xd0c"
