@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tests.host.machines import corpus
 from torchsmith.catalog import PythonVersion, builtin_catalog
 from torchsmith.core.cores import usable_cores
 from torchsmith.host.active import active_python
+from torchsmith.nix.prepare import source_hash
+from torchsmith.record import Built, VerificationRow, open_record
 
 NEWEST = next(iter(builtin_catalog().published_wheels.values())).torch  # the file has the newest first
 ZEN4 = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
@@ -410,9 +413,9 @@ def test_an_answer_has_twelve_lines_and_begins_with_the_machine(
     for row in report["choice"] or report["create"]:
         assert any(row["name"] in line for line in lines)
     assert not any(line.endswith("&&") and following[:3] != "   " for line, following in pairwise(lines))
-    # The wheel comes first if it uses the GPUs.
+    # The wheel comes first, maybe after the one for a newer driver.
     pip = next(at for at, line in enumerate(lines) if line.endswith(report["wheels"][0]["pip"]))
-    assert (pip == 2) is not any(wheel["idle"] for wheel in report["wheels"])
+    assert pip in (2, 3)
     assert len(call("pick", *machine, "--explain").out.splitlines()) > len(lines)
 
 
@@ -1049,15 +1052,26 @@ def test_a_product_is_a_selector_of_list_show_and_pick(call: Call) -> None:
     assert call("pick", "GH200", "--names").out == call("pick", "--gpu", "GH200", "--names").out
 
 
-def test_the_answer_says_whose_builds_are_candidates_and_a_workspaces_come_first(call: Call) -> None:
+def test_the_answer_says_whose_builds_are_candidates_and_one_that_is_verified_comes_first(call: Call) -> None:
     assert "own build: " in call("pick", *ZEN4).out
     assert "build of profile real: " in call("pick", "-p", "real", *ZEN4).out
     assert "all possible builds" in call("pick", "--cpu", "zen4", "--gpu", "none").out.splitlines()[-1]
     call("init", ".", "--cell", CELL)
+    assert call("pick", *ZEN4).out.splitlines()[1].startswith("PyTorch's own wheel")
+    assert call("apply").code == 0
+    recipe = Path("build-pytorch/.flox/pkgs", f"{CELL}.nix")
+    with closing(open_record(Path())) as record:
+        output, drv = "/nix/store/x-torch", "/nix/store/x.drv"
+        source = source_hash(recipe)
+        record.note_built(Built(name=CELL, derivation=drv, source=source, outputs=(output,)))
+        assert call("pick", *ZEN4).out.splitlines()[1].startswith("PyTorch's own wheel")
+        record.note_verdict(VerificationRow(output=output, name=CELL, ok=True, derivation=drv))
     assert call("pick", *ZEN4).out.splitlines()[1].startswith(f"build of torchsmith.toml: {CELL} ")
+    recipe.write_text(recipe.read_text() + "# a word\n")
+    assert call("pick", *ZEN4).out.splitlines()[1].startswith("PyTorch's own wheel")
 
 
-def test_a_build_of_a_workspace_that_leaves_the_gpu_idle_comes_after_the_wheel_that_uses_it(
+def test_a_wheel_comes_before_a_build_of_a_workspace_and_a_dry_run_is_named_once_it_is_written(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call("init", "mine", "--cell", "pytorch-python313-cpu-avx2")
@@ -1065,7 +1079,6 @@ def test_a_build_of_a_workspace_that_leaves_the_gpu_idle_comes_after_the_wheel_t
     assert idle[1].startswith("PyTorch's own wheel (2.14.1, CUDA ")
     assert any("leaves GTX 1080 idle" in line for line in idle)
     machine = ("pick", "--gpu", "none", "--cpu", "zen4")
-    assert call(*machine, "-w", "mine").out.splitlines()[1].startswith("build of ")
     # A dry run counts the dependencies of recipes: those that are written.
     path = os.environ["PATH"]
     with_tools(monkeypatch, "nix-build")
