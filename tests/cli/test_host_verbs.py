@@ -483,15 +483,17 @@ def test_a_torch_that_no_nixpkgs_has_gets_a_command_that_runs_here(call: Call) -
 def test_the_cores_are_those_that_the_report_states(call: Call) -> None:
     text = "Architecture: x86_64\nCPU(s): {}\nModel name: AMD EPYC 9654 96-Core Processor\nFlags: {}\n"
     flags = "fpu sse2 ssse3 cx16 sse4_1 sse4_2 popcnt avx avx2 fma bmi1 bmi2 f16c movbe lm"
-    for cores in (32, 64):
+    for cores, of_build in ((8, 8), (24, 24), (64, 16), (224, 16)):
         Path("lscpu.txt").write_text(text.format(cores, flags))
         [row] = json.loads(call("pick", "--from", "lscpu.txt", "--gpu", "RTX 4090", "--json").out)["choice"]
         estimate = builtin_catalog().estimates["pytorch-gpu"]
-        assert row["cost"]["cores"] == cores
-        assert row["cost"]["hours"] * cores == pytest.approx(estimate.hours * estimate.cores)
+        cost = row["cost"]
+        assert (cost["cores"], cost["machine_cores"]) == (of_build, cores)
+        assert cost["hours"] * of_build == pytest.approx(estimate.hours * estimate.cores)
+        assert cost["memory_gb"] == estimate.memory_gb(of_build) < 60
     out = call("pick", "--from", "lscpu.txt", "--gpu", "RTX 4090", "--explain").out
     assert "to build it alone: about" in out
-    assert "h on its 64 cores" in out
+    assert "h on 16 of its 224 cores" in out
     assert "h on this machine's" in call("pick", *ZEN4).out
 
 
