@@ -51,7 +51,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The choice for a machine, what would suit better, and PyTorch's own wheel."""
+    """The choice for a machine, what would suit better, and PyTorch's own wheel (`idle`: GPUs unused)."""
 
     FORMAT: ClassVar = 7
     host: HostFacts
