@@ -23,9 +23,9 @@ def complete_names() -> list[str]:
 
 def complete_cells() -> list[str]:
     """The names of all builds that are possible."""
-    from torchsmith.workspace.load import open_workspace
+    from torchsmith.workspace.load import DEFAULT, open_workspace
 
-    return [cell.name for cell in open_workspace(None, "wide").matrix.cells]
+    return [cell.name for cell in open_workspace(DEFAULT, "wide").matrix.cells]
 
 
 def complete_profiles() -> list[str]:
