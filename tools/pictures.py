@@ -20,7 +20,9 @@ WIDE, HIGH, EDGE = 8.4, 19, 16
 COLUMNS = 100
 # Costs are those of the machine that builds: the same in every picture, wherever it is drawn.
 START = (
-    "import os; os.sched_getaffinity = lambda _: range(16)\nfrom torchsmith import __main__; __main__.entry()"
+    "import os; os.sched_getaffinity = lambda _: range(16)\n"
+    "from torchsmith.core import cores; cores.usable_memory_gb = lambda: 128.0\n"
+    "from torchsmith import __main__; __main__.entry()"
 )
 CODE = re.compile(r"\x1b\[([\d;]*)m")
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.completion import PLACES, candidates, complete, script_of
+from torchsmith.cli.options import complete_cells
 from torchsmith.cli.panels import COMMON, PANELS, REMOVED, VERBS
 from torchsmith.cli.parser import Command, call, find_command, parse
 from torchsmith.cli.request import Argument, Option, Request
@@ -205,6 +206,14 @@ def test_completion_is_an_option_and_not_a_verb() -> None:
     with pytest.raises(Usage) as caught:
         find_command(["completion"], VERBS)
     assert "--install-completion" in caught.value.hint
+
+
+def test_cells_are_completed_from_the_catalog_whatever_the_workspace_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchsmith.toml").write_text("format = [")
+    monkeypatch.chdir(tmp_path)
+    assert "pytorch-python313-cuda13_0-sm90-avx2" in complete_cells()
 
 
 def completed(*words: str) -> list[str]:

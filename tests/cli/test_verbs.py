@@ -90,13 +90,6 @@ def test_init_for_a_gpu_has_a_build_for_its_older_drivers(tmp_path: Path, call: 
     assert call("init", tmp_path / "none", "--for", "sm90", "-p", "wide").error == "conflict"
 
 
-def test_init_names_newer_releases_that_could_build_it(tmp_path: Path, call: Call) -> None:
-    cells = {"pytorch-python313-cuda13_0-sm90-avx2": True, "pytorch28-python313-cuda12_8-sm61-avx2": False}
-    for number, (cell, newer) in enumerate(cells.items()):
-        report = json.loads(call("init", tmp_path / str(number), "--cell", cell, "--json").out)
-        assert bool(report["newer"]) is newer
-
-
 @pytest.mark.parametrize("mac", ["M3", "Apple M3 Pro"])
 def test_init_for_a_mac_has_its_builds(mac: str, tmp_path: Path, call: Call) -> None:
     assert call("init", tmp_path, "--for", mac).code == 0

@@ -166,6 +166,14 @@ def test_a_repository_without_a_commit_says_how_to_make_one(tmp_path: Path) -> N
     assert "apply --commit" in caught.value.hint
 
 
+def test_a_repository_of_something_else_is_none_to_compare_with(tmp_path: Path) -> None:
+    (tmp_path / "torchsmith.toml").write_text(CELLS)
+    apply(ApplyRequest(workspace=tmp_path, git=False))
+    run(["git", "init", "--quiet", tmp_path / "notes"])
+    with pytest.raises(Problem, match="no git repository"):
+        impact(open_workspace(tmp_path), tmp_path, "HEAD", lambda requests: [])
+
+
 def test_all_recipes_are_new_after_a_commit_without_files(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(CELLS)
     apply(ApplyRequest(workspace=tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from tests.cli.conftest import Call
 from tests.webpage.conftest import Open, write_page
 from tests.webpage.test_answers import picked
 from torchsmith.core.state import state_folder
-from torchsmith.record import Attempt, JobRow, open_record
+from torchsmith.nix.prepare import source_hash
+from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
 
 pytestmark = pytest.mark.needs("chromium")
@@ -152,6 +154,7 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
 def test_an_example_is_answered_at_once_and_the_bar_shows_what_is_built(open_page: Open, file: Path) -> None:
     page = open_page(file)
     expect(page.locator("#answer h3")).to_have_text("pytorch-python313-cuda13_0-sm89-avx2")
+    expect(page.locator("#answer > .answer").first).to_contain_text("PyTorch's own wheel")
     expect(page.locator("#gpu optgroup").first).to_have_attribute("label", re.compile("^NVIDIA "))
     assert page.locator(".bar rect").count() == 2  # failed, generated
     expect(page.locator(".headline")).to_have_text(
@@ -226,7 +229,7 @@ def test_the_python_that_is_chosen_decides_the_wheel_and_whether_there_is_a_buil
     page.select_option("#driver", "580")
     for python, pip in (("", "torch==2.15.0"), ("3.10", "torch==2.14.1"), ("3.13", "torch==2.15.0")):
         page.select_option("#python", python)
-        expect(page.locator("#answer .answer").last).to_contain_text(f"pip install {pip}")
+        expect(page.locator("#answer .answer").first).to_contain_text(f"pip install {pip}")
         expect(page.locator("#answer h3")).to_have_count(0 if python == "3.10" else 1)
         last = page.locator("#answer code").last.inner_text()
         assert ("--python" in last) is bool(python)
@@ -305,6 +308,43 @@ def test_a_warning_of_the_audit_shows_in_the_grid_and_in_the_answer(open_page: O
     page = open_page(write_page(tmp_path / "builds", tmp_path / "page.html"))
     expect(page.locator(f"a.c[href='#cell-{FAILED}']")).to_have_class(re.compile("warned"))
     expect(page.locator("a.chip")).to_contain_text("warning 1")
+    expect(page.locator("#matrix .about")).to_contain_text("▲: ")
     page.select_option("#gpu", "sm90")
     page.select_option("#cpu", "sapphirerapids")
     expect(page.locator("#answer .doubtful")).to_contain_text("TS601")
+
+
+def test_commands_name_the_workspace_and_a_verified_build_comes_before_the_wheel(
+    open_page: Open, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("builds").mkdir()
+    Path("builds/torchsmith.toml").write_text(f'format = 1\ninclude = ["{FAILED}"]\n')
+    apply(ApplyRequest(workspace=Path("builds")))
+    file = f"build-pytorch/.flox/pkgs/{FAILED}.nix"
+    own = f"torchsmith apply -w builds && torchsmith build -w builds {FAILED}"
+    ask = "torchsmith pick -w builds --cpu sapphirerapids --gpu H100 --explain"
+
+    def commands() -> list[str]:
+        assert call("page", "-w", "builds", "-o", "page.html").code == 0
+        page = open_page(tmp_path / "page.html", f"#cell-{FAILED}")
+        build, by_nix, verify = page.locator(".story.open .command code").all_inner_texts()
+        assert build == f"torchsmith build -w builds {FAILED}"
+        assert by_nix == f"nix-build builds/{file}"
+        assert verify == f"torchsmith verify -w builds {FAILED}"
+        page.click(".story.open .close")
+        expect(page.locator("#mine > pre")).to_contain_text("torchsmith pick -w builds --from cpu.txt")
+        page.select_option("#gpu", "sm90")
+        page.select_option("#cpu", "sapphirerapids")
+        return page.locator("#answer code").all_inner_texts()
+
+    wheel, *_, build, explain = commands()
+    assert wheel.startswith("pip install ")
+    assert (build, explain) == (own, ask)
+    with closing(open_record(Path("builds"))) as record:
+        output, drv, source = "/nix/store/x-torch", "/nix/store/x.drv", source_hash(Path("builds", file))
+        record.note_built(Built(name=FAILED, derivation=drv, source=source, outputs=(output,)))
+        record.note_verdict(VerificationRow(output=output, name=FAILED, ok=True, derivation=drv))
+    build, wheel, *_ = commands()
+    assert build == own
+    assert wheel.startswith("pip install ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from contextlib import closing
 from itertools import product
@@ -17,6 +18,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.record import Attempt, Built, JobRow, VerificationRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.page import PageRequest, page
 from torchsmith.webpage import html
 from torchsmith.webpage.collect import PageInput, collect
 from torchsmith.webpage.document import PageCell, PageReport
@@ -96,6 +98,25 @@ def test_a_recipe_with_an_error_is_wrong_and_says_which(builds: Path) -> None:
     cell = next(cell for cell in found.cells if cell.name == FIRST)
     assert cell.state == "wrong"
     assert "error" in {found.findings[number].severity for number in cell.findings}
+
+
+def test_a_recipe_whose_only_errors_are_empty_hashes_lacks_a_hash(builds: Path) -> None:
+    generated(builds)
+    text = re.sub(r'hash = "sha256-[^"]*"', 'hash = ""', recipe(builds).read_text(), count=1)
+    recipe(builds).write_text(text)
+    assert cells(builds)[FIRST].state == "unhashed"
+    recipe(builds).write_text(text.replace('"9.0"', '"8.0"'))
+    assert cells(builds)[FIRST].state == "wrong"
+
+
+def test_the_workspace_is_named_as_it_was_given(builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(builds.parent)
+    for request in (PageRequest(workspace=Path("builds")), PageRequest(folder=Path("builds"))):
+        assert page(request).where == " -w builds"
+    assert page(PageRequest(workspace=Path("builds/torchsmith.toml"))).where == " -w builds"
+    monkeypatch.chdir(builds)
+    for request in (PageRequest(), PageRequest(workspace=Path("."))):
+        assert page(request).where == ""
 
 
 def job(name: str, log: Path) -> JobRow:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from torchsmith.building.job import Job
 from torchsmith.building.jobs import jobs_of, jobs_of_recipes, outputs_of
 from torchsmith.catalog import Catalog, Estimate
-from torchsmith.core.cores import usable_cores
+from torchsmith.core.cores import GIB, builds_at_once, usable_cores, usable_memory_gb
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
 from torchsmith.core.text import counted
 from torchsmith.nix.cache import ResultCache
@@ -26,9 +26,6 @@ from torchsmith.record import Expected, Past, expect
 from torchsmith.record.estimate import hungriest
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace
-
-GIB = 1 << 30
-TYPICAL_CORES = 16  # of one build: more compilers than this gain little
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,7 @@ def this_machine(store: Path = Path("/nix/store")) -> Machine:
     store, scratch = _existing(store), _existing(Path(os.environ.get("TMPDIR", "/tmp")))
     return Machine(
         usable_cores(),
-        min(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), _container_memory()) / GIB,
+        usable_memory_gb(),
         shutil.disk_usage(store).free / GIB,
         shutil.disk_usage(scratch).free / GIB,
         store.stat().st_dev == scratch.stat().st_dev,
@@ -166,14 +163,6 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _container_memory() -> float:
-    try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        return float("inf")
-    return float(text) if text.isdigit() else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +178,7 @@ def share_out(machine: Machine, hungriest: Estimate | None, resources: Resources
     """Divide cores and memory; each job has at most as many compilers as its memory serves."""
     all_cores = resources.cores or machine.cores
     all_memory = resources.memory_gb or machine.memory_gb
-    side_by_side = resources.jobs or max(1, all_cores // TYPICAL_CORES)
+    side_by_side = resources.jobs or builds_at_once(all_cores)
     served = hungriest.compilers_within(all_memory / side_by_side) if hungriest else all_cores
     return Share(side_by_side, max(1, min(all_cores // side_by_side, served)), all_memory)
 

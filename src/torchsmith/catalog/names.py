@@ -100,7 +100,9 @@ def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
 
 
 def _mac_chip(text: str) -> str:
-    """M2 Max as Apple M2 Max; other words as they are."""
+    """M2 Max, or MacBook Pro M2 Max, as Apple M2 Max; other words as they are."""
+    model = r"macbook(?: air| pro)?|mac (?:mini|studio|pro)|imac"
+    text = re.sub(rf"(?i)^(?:apple )?(?:{model}) (?:apple )?(?=m\d\b)", "Apple ", text)
     return re.sub(r"(?i)^(?=m\d (?:pro|max|ultra)$)", "Apple ", text)
 
 

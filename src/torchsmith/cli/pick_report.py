@@ -45,12 +45,13 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
     # By tool what installs it, and of the first row what builds all rows together; only what can run here.
     commands: dict[str, str]
     companions: Sequence[str] = ()  # the same cell in other packages
+    verified: bool = False  # it was built from its recipe as it is now, and verified
     audit: Sequence[str] = ()  # findings of the audit in its recipe
     file: str = ""  # the torchsmith.toml to which a new one can be added; empty: none
 
 
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The choice for a machine, what would suit better, and PyTorch's own wheel."""
+    """The choice for a machine, what would suit better, and PyTorch's own wheel (`idle`: GPUs unused)."""
 
     FORMAT: ClassVar = 7
     host: HostFacts

@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.cli.console import columns, command, command_lines, warn, write
 from torchsmith.cli.pick_report import BuildRow, PickReport
 from torchsmith.core.text import grouped, some_of
-from torchsmith.host.wheels import WheelOffer, builds_first
+from torchsmith.host.wheels import WheelOffer
 
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
@@ -27,11 +27,11 @@ class AnswerLine:
 
 
 def print_pick(report: PickReport, *, everything: bool) -> None:
-    """Print the machine, PyTorch's wheels, and the builds with their commands, the better of both first."""
+    """Print the machine, PyTorch's wheels, and the builds with their commands. Builds that are verified come
+    before the wheels, unless they leave a GPU idle."""
     wheels = [*_wheel_lines(report)]
     builds = [*_build_lines(report)]
-    idle = any(chosen.idle for chosen in report.choice)
-    own_first = builds_first(report.wheels, own=report.in_workspace, idle=idle)
+    own_first = report.choice and all(chosen.verified and not chosen.idle for chosen in report.choice)
     lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if own_first else wheels + builds)]
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
     while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import combinations
 
@@ -184,14 +184,6 @@ def features_asked(
     hosts = [Capability(system=system) for system in systems]
     offers = (offer for host in hosts for wish in wishes for offer in _candidates(host, wish, catalog))
     return frozenset(need for offer in offers for need in cpu_needs(offer.wheel))
-
-
-def builds_first(wheels: Collection[WheelOffer], *, own: bool, idle: bool) -> bool:
-    """Whether builds come before wheels: those of the `own` workspace, and any if a wheel leaves a GPU idle;
-    never if the build leaves all of them `idle` and a wheel does not."""
-    if idle and not all(wheel.uses_no_gpu for wheel in wheels):
-        return False
-    return own or any(wheel.idle and not wheel.other for wheel in wheels)
 
 
 def _on_most_gpus(candidates: Sequence[_Offer], host: Capability, catalog: Catalog) -> Iterator[_Offer]:

@@ -55,8 +55,7 @@ class Clone:
         Failed if the remote does not answer."""
         ref = self.source.upstream
         listing = self._git("ls-remote", "--end-of-options", "origin", ref)
-        tips = [line.split()[0] for line in listing.splitlines() if line.split()[1:] == [ref]]
-        if tips:
+        if any(line.split()[1:] == [ref] for line in listing.splitlines()):
             tracking = f"refs/remotes/origin/{ref.removeprefix('refs/heads/')}"
             self._git("fetch", "--quiet", "--no-tags", "--end-of-options", "origin", f"+{ref}:{tracking}")
             return self._git("rev-parse", "--verify", "--end-of-options", tracking).strip()

@@ -278,14 +278,16 @@ def _flox() -> Iterator[HealthCheck]:
 
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
     from torchsmith.building.plan import this_machine
+    from torchsmith.core.cores import builds_at_once
 
     machine = this_machine()
+    cores = machine.cores // builds_at_once(machine.cores)
     catalog = workspace.catalog
     torch = [estimate for estimate in catalog.estimates.values() if estimate.package == catalog.torch.name]
-    memory = max((estimate.memory_gb(machine.cores) for estimate in torch), default=0.0)
+    memory = max((estimate.memory_gb(cores) for estimate in torch), default=0.0)
     disk = max((estimate.build_gb + estimate.store_gb for estimate in torch), default=0.0)
     detail = f"{machine.memory_gb:.0f} GiB, {machine.cores} cores"
-    todo = f"a torch build on all cores takes {memory:.0f} GiB or so: fewer cores, or a builder"
+    todo = f"a torch build on {cores} cores takes {memory:.0f} GiB or so: fewer cores, or a builder"
     yield _good("memory", machine.memory_gb >= memory, detail, todo)
     free = min(machine.store_gb, machine.scratch_gb)
     todo = f"a torch build takes {disk:.0f} GiB or so"

@@ -94,7 +94,15 @@ def _input(request: PageRequest, reporter: Reporter) -> PageInput:
     if not with_matrix and not recipes_in(root):
         raise NotFound(f"no recipe in {root}", hint="recipes are .nix files below .flox/pkgs")
     graph = _graph(request, root, workspace, reporter) if request.evaluate else None
-    return PageInput(root, workspace, with_matrix, time(), graph)
+    return PageInput(root, workspace, with_matrix, time(), graph, _as_given(named))
+
+
+def _as_given(workspace: Path | None) -> str:
+    """The folder of a workspace as commands name it; empty if it is this one."""
+    if workspace is None:
+        return ""
+    folder = workspace if workspace.is_dir() else workspace.parent
+    return "" if folder.absolute() == Path.cwd() else str(folder)
 
 
 def _graph(request: PageRequest, root: Path, workspace: Workspace, reporter: Reporter) -> Graph:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -251,9 +251,30 @@ def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[Buil
                 commands=install,
                 companions=[name for name in answer.companions if name.endswith(variant.cell)],
                 audit=_audit_findings(here.recipe(variant), here),
+                verified=_is_verified(here.recipe(variant), here),
             )
         )
     return _with_commands(rows, fits, answer, here, included=True)
+
+
+def _is_verified(recipe: Path, here: Environment) -> bool:
+    """Whether the record has a verified build of the recipe as it is now."""
+    if here.folder is None or not recipe.exists():
+        return False
+    from torchsmith.core.state import state_folder
+    from torchsmith.nix.prepare import source_hash
+    from torchsmith.record import open_record
+    from torchsmith.record.database import FILE
+
+    root = Path(here.folder)
+    if not (state_folder(root) / FILE).is_file():
+        return False
+    with closing(open_record(root, read_only=True)) as record:
+        built = record.built(recipe.stem)
+        if built is None or not built.outputs or source_hash(recipe) != built.source:
+            return False
+        verdict = record.verdict(built.outputs[0], built.derivation, built.name)
+    return verdict is not None and verdict.ok
 
 
 def _create(answer: host.Pick, here: Environment, opened: Workspace) -> list[BuildRow]:

@@ -20,14 +20,14 @@ from torchsmith.host.rank import Compatible, Ranking, check_cell, order, possibl
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import stated_facts
 from torchsmith.host.wheel_needs import WheelWish
-from torchsmith.host.wheels import WheelOffer, builds_first, features_asked, wheels_for
+from torchsmith.host.wheels import WheelOffer, features_asked, wheels_for
 from torchsmith.matrix import Cell
 
 NO_GPU, MAC = "none", "mac"
 CHOSEN = "{gpu}"  # in a text: the product that is chosen
 EXAMPLE = "RTX 4090"  # what is chosen at first, if the matrix has it
 # How to have a build, with {name} for its name; the page may be read anywhere, by people with the workspace.
-IN_WORKSPACE = "torchsmith apply && torchsmith build {name}"
+IN_WORKSPACE = "torchsmith apply{where} && torchsmith build{where} {name}"
 WITHOUT_ONE = (
     "torchsmith init mine --cell {name} && torchsmith apply -w mine && torchsmith build -w mine {name}"
 )
@@ -132,9 +132,9 @@ def _nvidia(gpu: Gpu, steps: Collection[DriverVersion], catalog: Catalog) -> Ite
 class _Answers:
     """The answers of a matrix, each of them once."""
 
-    def __init__(self, cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool) -> None:
+    def __init__(self, cells: Iterable[Cell], catalog: Catalog) -> None:
         everything = list(cells)
-        self.catalog, self.in_workspace = catalog, in_workspace
+        self.catalog = catalog
         self.own = stack_of((), everything, catalog).cells(everything)
         self.offered = offer(self.own, catalog)
         self.built = {cell.variant.python for cell in self.own}
@@ -144,7 +144,7 @@ class _Answers:
         self.texts: Interner[str] = Interner()
         self.builds: Interner[tuple[str, tuple[int, ...], bool]] = Interner()
         self.wheels_of: dict[Capability, list[int]] = {}
-        self.wheels: Interner[tuple[tuple[tuple[int, ...], ...], tuple[bool, ...]]] = Interner()
+        self.wheels: Interner[tuple[tuple[int, ...], ...]] = Interner()
 
     def of_product(self, product: PageProduct) -> tuple[dict[str, int], list[Any]]:
         """The machine of each CPU by number, and of each machine the answers by driver."""
@@ -206,20 +206,21 @@ class _Answers:
         return self.wheels_of[host]
 
     def _wheel(self, offers: Sequence[WheelOffer]) -> int:
-        lines = tuple(tuple(map(self.texts, wheel_lines(wheel))) for wheel in offers)
-        first = (builds_first(offers, own=self.in_workspace, idle=idle) for idle in (False, True))
-        return self.wheels((lines, tuple(first)))
+        return self.wheels(tuple(tuple(map(self.texts, wheel_lines(wheel))) for wheel in offers))
 
 
-def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = True) -> dict[str, Any]:
+def answers(
+    cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = True, where: str = ""
+) -> dict[str, Any]:
     """The answer to every question as the script looks it up.
 
     `table[product]` has a number for each CPU, and for each number and driver the builds as `[Python][use]`
     and the wheels as `[Python]`; the first driver is an unknown one, the first Python is any. Commands are
-    those in the workspace, or make one first.
+    those in the workspace, which the option `where` names, or make one first.
     """
-    made = _Answers(cells, catalog, in_workspace=in_workspace)
+    made = _Answers(cells, catalog)
     offered = made.offered
+    command = IN_WORKSPACE.replace("{where}", where) if in_workspace else WITHOUT_ONE
     return {
         "products": {
             product.key: {
@@ -237,7 +238,7 @@ def answers(cells: Iterable[Cell], catalog: Catalog, *, in_workspace: bool = Tru
         "builds": made.builds.all,
         "wheels": made.wheels.all,
         "words": made.texts.all,
-        "commands": [IN_WORKSPACE if in_workspace else WITHOUT_ONE] if made.own else [],
+        "commands": [command] if made.own else [],
     }
 
 

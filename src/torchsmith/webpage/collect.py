@@ -26,6 +26,7 @@ from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
 
 KnownCell = tuple[PageCell, Variant | None]
+EMPTY_HASH = "TS901"  # the rule of the audit
 OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}
 
 
@@ -38,6 +39,7 @@ class PageInput:
     with_matrix: bool  # the workspace's matrix is shown, not only the recipes of the folder
     made: float
     graph: Graph | None = None
+    folder: str = ""  # of the workspace, as it was given; empty: this one
 
 
 def collect(request: PageInput) -> PageReport:
@@ -56,6 +58,7 @@ def collect(request: PageInput) -> PageReport:
         cells=(*(cell for cell, _ in known), *_impossible(known, request)),
         findings=findings.all,
         in_workspace=bool(request.workspace.root or recipes),
+        folder=request.folder,
         notes=tuple(notes),
     )
 
@@ -141,8 +144,10 @@ class _Cells:
         if past in ("building", "failed", "wrong"):
             return past, []
         errors = self.findings.errors(file)
+        if errors and all(finding.rule == EMPTY_HASH for finding in errors):
+            return "unhashed", []
         if errors:
-            return "wrong", [f"the audit found {'an error' if errors == 1 else f'{errors} errors'}"]
+            return "wrong", [f"the audit found {'an error' if not errors[1:] else f'{len(errors)} errors'}"]
         if past is not None:
             return past, []
         if recipe is None:
@@ -218,8 +223,9 @@ class Findings:
     def of(self, file: str) -> tuple[int, ...]:
         return tuple(self.by_file.get(file, ()))
 
-    def errors(self, file: str) -> int:
-        return sum(self.all[number].severity == Severity.ERROR.value for number in self.of(file))
+    def errors(self, file: str) -> list[PageFinding]:
+        findings = (self.all[number] for number in self.of(file))
+        return [finding for finding in findings if finding.severity == Severity.ERROR.value]
 
 
 def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Repository]) -> Findings:

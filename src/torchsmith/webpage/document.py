@@ -6,12 +6,15 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from torchsmith.core.text import shell_word
+
 # If several are true of a cell, the last one counts.
 CellState = Literal[
     "impossible",
     "building",
     "failed",
     "wrong",
+    "unhashed",
     "published",
     "verified",
     "built",
@@ -26,6 +29,7 @@ STATES: dict[CellState, tuple[str, str, str]] = {
     "foreign": ("◇", "by hand", "its recipe is not managed by torchsmith"),
     "edited": ("✎", "hand-edited", "its recipe was generated and changed by hand"),
     "wrong": ("✗", "wrong", "the audit found an error, or its build is not what its name says"),
+    "unhashed": ("?", "hash missing", "a source has no hash yet; torchsmith fix-hashes learns it"),
     "building": ("▶", "building", "it is being built"),
     "failed": ("!", "failed", "its last build failed, or what it needs did"),
     "built": ("■", "built", "it was built and has not changed since"),
@@ -100,4 +104,10 @@ class PageReport(msgspec.Struct, frozen=True, kw_only=True):
     cells: tuple[PageCell, ...]
     findings: tuple[PageFinding, ...]
     in_workspace: bool = True  # otherwise a profile is shown, and commands start with init
+    folder: str = ""  # of the workspace, as it was given; empty: this one
     notes: tuple[str, ...] = ()  # what could not be read, and why
+
+    @property
+    def where(self) -> str:
+        """The option that names the workspace in a command."""
+        return f" -w {shell_word(self.folder)}" if self.folder else ""

@@ -34,7 +34,9 @@ def embedded(document: PageReport, catalog: Catalog, wanted: Iterable[Cell], art
             [finding.rule, finding.severity, finding.message, finding.hint] for finding in document.findings
         ],
         "products": products(catalog),
-        "mine": answers(wanted, catalog, in_workspace=document.in_workspace),
+        "folder": document.folder,
+        "where": document.where,
+        "mine": answers(wanted, catalog, in_workspace=document.in_workspace, where=document.where),
     }
 
 

@@ -70,7 +70,8 @@ def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
     chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
     warned = sum(_warned(cell, document) for cell in document.cells)
     if warned:
-        chips.append(tag("li", tag("a", f"▲ warning {warned}", href="#findings", class_="chip")))
+        where = "findings" if document.findings else "matrix"
+        chips.append(tag("li", tag("a", f"▲ warning {warned}", href=f"#{where}", class_="chip")))
     links = [tag("a", title, href=f"#{name}") for name, title, _ in sections]
     return tag(
         "header",
@@ -177,7 +178,7 @@ def _matrix(document: PageReport, catalog: Catalog) -> Child:
     )
     links = {cell.name: _link(cell, numbers, _warned(cell, document)) for cell in document.cells}
     lines = grouped((cell.line, cell) for cell in document.cells if cell.package)
-    grids = [_line(cells, catalog, links) for cells in lines.values()]
+    grids = [_line(cells, document, catalog, links) for cells in lines.values()]
     others = [
         _link(cell, numbers, _warned(cell, document), cell.name)
         for cell in document.cells
@@ -186,7 +187,7 @@ def _matrix(document: PageReport, catalog: Catalog) -> Child:
     return search, grids, _others(others)
 
 
-def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Markup:
+def _line(cells: Sequence[PageCell], document: PageReport, catalog: Catalog, links: LinksByName) -> Markup:
     """A torch release: a table for each CUDA and Python, whose cells show all packages."""
     releases = {cell.package: cell.version for cell in cells}
     order = [
@@ -202,10 +203,12 @@ def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     places = {(*_table_key(cell), cell.sm, cell.isa) for cell in cells}
     room = sum(len({cell.sm for cell in own}) * len({cell.isa for cell in own}) for own in tables.values())
     impossible = any(cell.state == "impossible" for cell in cells)
+    warned = any(_warned(cell, document) for cell in cells)
     legend = [
         f"Each build, in this order: {', '.join(titles)}." if titles[1:] else "",
         "–: cannot be built, or no machine can use it." if impossible else "",
         "Empty: not in the matrix." if len(places) < room else "",
+        "▲: there is a warning; open the build to read it." if warned else "",
     ]
     return tag(
         "section",

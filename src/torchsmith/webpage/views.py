@@ -16,12 +16,12 @@ PageView = tuple[str, str, Child]
 
 def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Iterator[PageView]:
     """Those that have something to show: name, title, content. `wanted`: the cells that can be picked."""
-    yield "mine", "Which one is mine?", _mine(catalog, wanted)
+    yield "mine", "Which one is mine?", _mine(document, catalog, wanted)
     if document.findings:
         yield "findings", "Findings", _findings(document)
 
 
-def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
+def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Child:
     """Boxes to choose a machine in, and how to ask `pick`; the script fills those that depend on another."""
     cells = list(wanted)
     archs = {cell.variant.arch for cell in cells}
@@ -51,7 +51,8 @@ def _mine(catalog: Catalog, wanted: Iterable[Cell]) -> Child:
         tag("div", id="answer", role="status"),
         class_="js mine",
     )
-    command = "lscpu > cpu.txt; nvidia-smi -q > gpu.txt; torchsmith pick --from cpu.txt --from gpu.txt"
+    ask = f"torchsmith pick{document.where} --from cpu.txt --from gpu.txt"
+    command = f"lscpu > cpu.txt; nvidia-smi -q > gpu.txt; {ask}"
     about = "Another GPU, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
     words = [(tag("span", word, class_="word"), " ") for word in command.split()]
     return form, tag("p", about), tag("pre", words, tabindex="0", role="region", aria_label="Command")

@@ -199,17 +199,17 @@ def lay_out(folder: Path, revision: str, into: Path, names: Collection[str] | No
     the revision."""
     require_git()
     repos = _repos(folder)
-    if not repos:
+    chosen = [repo for repo in repos if names is None or repo.parent != folder or repo.name in names]
+    if not chosen:
         hint = "torchsmith apply --commit makes them"
         raise NotFound(f"{folder} has no git repository to compare with", hint=hint)
-    chosen = [repo for repo in repos if names is None or repo.parent != folder or repo.name in names]
     lacking: list[NotFound] = []
     for repo in chosen:
         try:
             _lay_out(repo, folder, revision, into)
         except NotFound as problem:
             lacking.append(problem)
-    if lacking and len(lacking) == len(chosen):
+    if len(lacking) == len(chosen):
         raise lacking[0]
 
 

@@ -269,12 +269,14 @@
     const title = (text) => parts.push(make("h4", {}, text));
     const name = quoted(cell.n);
     title("Commands");
-    if (cell.s === "impossible") parts.push(command(`torchsmith show ${name}`));
-    else if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), command(`torchsmith show ${name}`));
+    const run = (verb) => command(`torchsmith ${verb}${data.where} ${name}`);
+    if (cell.s === "impossible") parts.push(run("show"));
+    else if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), run("show"));
     else {
-      parts.push(command(`torchsmith build ${name}`), command(`nix-build ${quoted(cell.f)}`));
-      parts.push(command(`torchsmith verify ${name}`));
-      if (cell.s === "failed") parts.push(command(`torchsmith runs log ${name}`), command(`torchsmith diagnose ${name}`));
+      if (cell.s === "unhashed") parts.push(run("fix-hashes"));
+      parts.push(run("build"), command(`nix-build ${quoted(data.folder ? `${data.folder}/${cell.f}` : cell.f)}`));
+      parts.push(run("verify"));
+      if (cell.s === "failed") parts.push(run("runs log"), run("diagnose"));
     }
     const notes = (cell.w || []).map((index) => data.findings[index]).filter((one) => one[1] === "note");
     if (notes.length) {
@@ -355,9 +357,11 @@
     const [builds, offered] = rows[cpus[cpu]][place];
     const column = mine.pythons.indexOf(python) + 1;
     const [name, lines, idle] = mine.builds[builds[column][mine.workloads.indexOf(workload)]];
-    const [wheels, first] = mine.wheels[offered[column]];
+    const wheels = mine.wheels[offered[column]];
     const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
-    const warnings = ((byName.get(name) || {}).w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
+    const cell = byName.get(name) || {};
+    const first = !idle && ["verified", "published"].includes(cell.s); // before the wheels
+    const warnings = (cell.w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const commands = mine.commands.map((words) => command(words.replaceAll("{name}", name)));
     const offers = wheels.map((lines) => {
@@ -367,13 +371,13 @@
     const kind = warnings.length ? "answer doubtful" : "answer";
     const build = () => make("div", { class: kind }, make("h3", {}, linkTo(name)), ...remarks, reasons, ...commands);
     const own = name ? build() : make("p", {}, text(lines[0]));
-    const asked = ["torchsmith pick", cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
+    const asked = [`torchsmith pick${data.where}`, cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
     if (machine().gpu) asked.push(`--gpu ${/^(gfx|none)/.test(machine().gpu) ? machine().gpu : quoted(product)}`);
     if (driver) asked.push(`--driver ${driver}`);
     if (python) asked.push(`--python ${python}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
-      ...(name && first[Number(idle)] ? [own, ...offers] : [...offers, own]),
+      ...(first ? [own, ...offers] : [...offers, own]),
       make("p", {}, "Why not another one, and what could be made that suits better:"),
       command([...asked, "--explain"].join(" "))
     );
