@@ -51,7 +51,7 @@ def verb(
 
 SEEN: list[Any] = []
 COMMAND = Command(("verb",), verb, "torchsmith verb")
-text = st.text(max_size=8).filter(lambda word: not word.startswith("-"))
+text = st.text(max_size=8).filter(lambda word: word.strip() and not word.startswith("-"))
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
@@ -74,6 +74,12 @@ def spelled(name: str, value: Any, equals: bool) -> Iterator[list[str]]:
     else:
         for one in value if isinstance(value, tuple) else (value,):
             yield [f"--{name}={one}"] if equals else [f"--{name}", str(one)]
+
+
+@pytest.mark.parametrize("words", [[""], ["a", " "], ["--path", ""], ["--path="], ["--tree="]])
+def test_an_empty_value_is_refused(words: list[str]) -> None:
+    with pytest.raises(Usage, match="is empty"):
+        parse(COMMAND, words)
 
 
 @given(FIELDS, st.booleans(), st.randoms(use_true_random=False))

@@ -103,13 +103,13 @@ class BuildRequest(RunRequest):
         )
 
 
-def plan_build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildPlan:
+def plan_build(request: BuildRequest = BuildRequest(), reporter: Reporter = SILENT) -> BuildPlan:
     """What a build would do: its jobs, their costs, and what needs no build. Builds nothing."""
     with _prepared(request, reporter, read_only=True) as ready:
         return ready.plan
 
 
-def build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildReport:
+def build(request: BuildRequest = BuildRequest(), reporter: Reporter = SILENT) -> BuildReport:
     """Build recipes, each derivation once; `reporter` gets every event. Raises MissingRequirement if memory,
     disk or builders do not suffice."""
     with _prepared(request, reporter) as ready:
@@ -175,7 +175,7 @@ def run(
 def _print_dry_run(request: BuildRequest, *, as_json: bool) -> None:
     plan = plan_build(request, Terminal())
     if as_json:
-        print_json(plan, sort=True)
+        print_json(plan)
     else:
         print_plan(plan)
     if plan.problem is not None:
