@@ -133,7 +133,7 @@ They are the options of the [verbs](verbs.md), whose pages say what each does.
 {requests}
 
 ## Reports
-The fields of reports are those of the [JSON documents](json.md). Types of their parts, and the events of a build:
+The [JSON documents](json.md) have the fields of reports. Types of their parts, and the events of a build:
 {", ".join(f"`{name}`" for name in sorted(PARTS))}.
 """
 
