@@ -64,10 +64,10 @@ def _install(workspace: Workspace) -> str:
             hint=f"add these lines; a wheel in the workspace works too:\n{EXAMPLE_LINES}",
         )
     if install.endswith(".whl") and ":" not in install and not (workspace.home / install).is_file():
-        wheels = shell_word(str(Path(workspace.source.name).parent / "wheels"))
+        folder = shell_word(str((workspace.home / install).parent))
         raise NotFound(
             f"{workspace.source.name}: [ci] torchsmith: the workspace has no {install}",
-            hint=f"pip wheel --no-deps -w {wheels} PATH-OF-YOUR-CLONE makes it; commit it",
+            hint=f"pip wheel --no-deps -w {folder} PATH-OF-YOUR-CLONE makes one; write its name there",
         )
     return install
 
