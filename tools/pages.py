@@ -112,8 +112,8 @@ object with a `format` number, and has a JSON Schema, whose `$id` has that numbe
 the number; a field that is removed or changes its meaning raises it, and CHANGELOG.md says how.
 
 `build --json` prints one event per line, as objects without a format. An error is a document too (the
-last one below), and a message on stderr: the [code](exit-codes.md#kinds-of-errors) is stable, the message
-may change. Unknown values are null or left out."""
+last one below; the last line of `build`), and a message on stderr: the [code](exit-codes.md#kinds-of-errors)
+is stable, the message may change. Unknown values are null or left out."""
 
 
 def main(check: bool) -> int:

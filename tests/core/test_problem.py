@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
-from pathlib import Path
 
-import torchsmith
+from tools.reference import kinds
 from torchsmith.catalog.check import Contradiction
 from torchsmith.core.problem import NotFound, Problem, Where
 from torchsmith.matrix.variant import BadName
 
-SOURCE = Path(torchsmith.__file__).parent
-
-
-def _all_below(kind: type[Problem]) -> set[type[Problem]]:
-    return {kind}.union(*(_all_below(one) for one in kind.__subclasses__()))
-
 
 def test_every_problem_survives_a_pickle() -> None:
-    for file in SOURCE.rglob("*.py"):
-        if "(Problem):" in file.read_text():
-            importlib.import_module(".".join(file.relative_to(SOURCE.parent).with_suffix("").parts))
     problem = NotFound("gone", hint="look elsewhere", where=Where("a.nix", 3))
-    made = {BadName: BadName("x", 1, "empty"), Contradiction: Contradiction([problem])}
-    for kind in _all_below(Problem):
+    made: dict[type[Problem], Problem] = {
+        BadName: BadName("x", 1, "empty"),
+        Contradiction: Contradiction([problem]),
+    }
+    for kind in kinds():
         before = made.get(kind) or kind("gone", hint="look elsewhere", where=Where("a.nix", 3))
         after = pickle.loads(pickle.dumps(before))
         assert type(after) is kind

@@ -58,7 +58,7 @@ class HealthCheck(msgspec.Struct, frozen=True):
 class DoctorReport(msgspec.Struct, frozen=True):
     """The checks, in the order in which things are needed; with --builders the builders."""
 
-    FORMAT: ClassVar = 4
+    FORMAT: ClassVar = 3
     checks: Sequence[HealthCheck] = ()
     builders: Sequence[BuilderRow] = ()
 
