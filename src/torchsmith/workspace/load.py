@@ -219,7 +219,7 @@ def parse_settings(source: SettingsFile) -> Settings:
     try:
         return msgspec.convert(table, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:
-        raise validation_problem(error, source.text, source.name, Settings, decode=decode) from error
+        raise validation_problem(table, Settings, source.text, source.name, decode=decode) from error
 
 
 class _Resolver(msgspec.Struct, frozen=True):
