@@ -231,7 +231,8 @@ def to_json(report: object, *, line: bool = False) -> str:
     """A report as `--json` prints it: with the number of its format, and on one line if `line`."""
     import msgspec
 
-    builtins = msgspec.to_builtins(report, enc_hook=str, order="deterministic")
+    sets = getattr(report, "HAS_SETS", False)
+    builtins = msgspec.to_builtins(report, enc_hook=str, order="deterministic" if sets else None)
     builtins = {"format": getattr(report, "FORMAT", 1), **builtins}
     try:
         text = msgspec.json.encode(builtins)

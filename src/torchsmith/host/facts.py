@@ -87,6 +87,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind
     empty tuple."""
 
     FORMAT: ClassVar = 2
+    HAS_SETS: ClassVar = True
     system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
     cpu_name: Fact[str] | None = None
     cpu_id: Fact[str] | None = None  # vendor/family/model/stepping, or implementer/part
