@@ -208,6 +208,13 @@ def test_torchsmith_alone_lists_the_common_verbs_on_one_screen(call: Call) -> No
     assert call("--help").out.splitlines() == lines
 
 
+@pytest.mark.parametrize("words", [(), ("ci",), ("line",)])
+def test_a_missing_verb_is_a_wrong_request_that_prints_help(words: tuple[str, ...], call: Call) -> None:
+    alone, helped = call(*words), call(*words, "--help")
+    assert (alone.code, helped.code) == (2, 0)
+    assert alone.out == helped.out != ""
+
+
 def test_completion_is_an_option_and_not_a_verb() -> None:
     with pytest.raises(Usage) as caught:
         find_command(["completion"], VERBS)
