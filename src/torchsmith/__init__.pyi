@@ -7,13 +7,12 @@ from torchsmith.building.plan import BuildPlan as BuildPlan
 from torchsmith.building.report import BuildReport as BuildReport
 from torchsmith.cli.machine_options import MachineOptions as MachineOptions
 from torchsmith.cli.nix_options import NixOptions as NixOptions
-from torchsmith.cli.options import WriteOptions as WriteOptions
 from torchsmith.cli.pick_report import PickReport as PickReport
 from torchsmith.cli.reporter import Reporter as Reporter
 from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused
 from torchsmith.edit.align import Alignment as Alignment
-from torchsmith.edit.proposal import EditReport as EditReport
+from torchsmith.edit.facts import EditReport as EditReport
 from torchsmith.host.facts import HostFacts as HostFacts
 from torchsmith.matrix.describe import Explanation as Explanation
 from torchsmith.repair.diagnose import Diagnosis as Diagnosis

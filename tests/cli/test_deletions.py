@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import sys
 from pathlib import Path
 
@@ -112,3 +113,19 @@ def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None
     assert apply(ApplyRequest(workspace=smaller), confirm=agree).written
     assert [change.path for change in shown[0].pending if change.kind == "delete"] == [GONE]
     assert not (smaller / GONE).exists()
+
+
+def test_recipes_of_a_package_that_is_no_longer_asked_for_are_deleted_if_they_were_written_here(
+    tmp_path: Path, call: Call
+) -> None:
+    toml = tmp_path / "torchsmith.toml"
+    toml.write_text(TOML.replace('["pytorch"]', '["pytorch", "torchaudio"]'))
+    assert call("apply", "-w", tmp_path).code == 0
+    shutil.copytree(tmp_path / "build-torchaudio", tmp_path / "kept")
+    assert call("package", "remove", "torchaudio", "-w", tmp_path).code == 0
+    recipes = [*tmp_path.glob("build-torchaudio/.flox/pkgs/*.nix")]
+    assert len(recipes) == 2
+    assert call("apply", "-w", tmp_path, "--yes").code == 0
+    assert not any(recipe.exists() for recipe in recipes)
+    assert len([*tmp_path.glob("kept/.flox/pkgs/*.nix")]) == 2, "a copy of a repository is not torchsmith's"
+    assert call("apply", "-w", tmp_path, "--check").code == 0

@@ -48,13 +48,14 @@ from torchsmith.workspace.checkout import (
     libraries,
 )
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace
+from torchsmith.workspace.reconcile import NIXPKGS
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
+from torchsmith.workspace.write import forget_written
 
 SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
 SCHEMA_LINE = f"#:schema ./{SCHEMA}\n"  # what editors look for
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
-NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
 MAX_REASONS = 3  # in the message if nothing could be taken over
 
 
@@ -120,6 +121,7 @@ def write_with_schema(file: Path, text: str) -> None:
     """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
     check_own(file.with_name(SCHEMA), '"title": "torchsmith.toml"')
     write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
+    forget_written(file.parent)
     write_atomic(file, SCHEMA_LINE + text)  # last: init refuses a folder that has one
 
 

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.core.files import text_or_none
+from torchsmith.core.files import text_or_none, write_atomic
 from torchsmith.core.problem import Empty, Refused
 from torchsmith.core.process import find
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
+from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import copies, phase_of
@@ -24,15 +26,35 @@ FOR: dict[Phase, str] = {
     "macOS": " for macOS",
     "CPU only": " for CPUs",
 }
+REPOSITORIES = "repositories"  # in the state folder: those that were written, by name
 
 
 def wanted_of(workspace: Workspace) -> list[WantedRepo]:
-    """What a workspace should contain. Raises Empty if every cell is left out."""
+    """What a workspace should contain: its repositories, and without files those that it had and no longer
+    asks for. Raises Empty if every cell is left out."""
     repos = wanted_repos(workspace)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
         hint = "torchsmith list --left-out says why each is"
         raise Empty(f"{workspace.source.name} leaves every build out: there is nothing to write", hint=hint)
-    return repos
+    names = {repo.name for repo in repos}
+    return repos + [WantedRepo(name, ()) for name in _written(workspace.home) if name not in names]
+
+
+def _written(root: Path) -> list[str]:
+    """The repositories that were written here, and still have recipes."""
+    names = (text_or_none(state_folder(root) / REPOSITORIES) or "").splitlines()
+    return [name for name in names if (root / name / PKGS).is_dir()]
+
+
+def _record_written(root: Path, repos: Iterable[WantedRepo]) -> None:
+    """Record the repositories of a workspace, so that it is known which ones it no longer asks for."""
+    names = dict.fromkeys([*_written(root), *(repo.name for repo in repos if repo.files)])
+    write_atomic(make_state_folder(root) / REPOSITORIES, "\n".join(names))
+
+
+def forget_written(root: Path) -> None:
+    """Forget which repositories were written here: a new torchsmith.toml asks for none of them to go."""
+    (state_folder(root) / REPOSITORIES).unlink(missing_ok=True)
 
 
 def write_changes(
@@ -47,6 +69,7 @@ def write_changes(
     not committed are copied first."""
     steps = list(_add_steps(writer.root, repos, changes)) if add else []
     writer.write([*edits, *copies(writer.root, changes), *changes], steps)
+    _record_written(writer.root, repos)
 
 
 def commit_changes(
@@ -69,6 +92,7 @@ def commit_changes(
             paths = [path.removeprefix(f"{repo.name}/") for change in batch for path in change.files]
             step = GitStep(repo=repo.name, add=paths, commit=paths, message=_message(repo.name, batch))
             writer.write([*copies(root, batch), *batch], [step])
+    _record_written(root, repos)
 
 
 def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
