@@ -91,7 +91,10 @@ def is_repo(folder: Path) -> bool:
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it."""
+    """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it.
+    False if git is not installed."""
+    if find("git") is None:
+        return False
     if is_repo(folder):
         return True
     around = top(folder)
@@ -188,9 +191,10 @@ def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
     return checked_git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
 
 
-def is_committed(repo: Path, path: str, text: str) -> bool:
+def is_committed(file: Path, text: str) -> bool:
     """Whether the last commit has a file with exactly this text; what the index says of it does not count."""
-    return is_kept(repo) and git(repo, "cat-file", "blob", f"HEAD:./{path}").stdout == text
+    blob = ("cat-file", "blob", f"HEAD:./{file.name}")
+    return find("git") is not None and git(file.parent, *blob).stdout == text
 
 
 def lay_out(folder: Path, revision: str, into: Path, names: Collection[str] | None = None) -> None:

@@ -193,9 +193,9 @@ def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace
     return Workspace(root, source, settings, catalog, profile or settings.profile)
 
 
-def bare_workspace(folder: Path) -> Workspace:
-    """A folder without torchsmith.toml, as a workspace that asks for nothing."""
-    return _load(folder.absolute() / FILE, "", "format = 1\n")
+def bare_workspace(folder: Path, text: str = "format = 1\n") -> Workspace:
+    """A folder without torchsmith.toml, as a workspace with this one, which asks for nothing."""
+    return _load(folder.absolute() / FILE, "", text)
 
 
 def read_as(file: Path, text: str) -> Matrix:

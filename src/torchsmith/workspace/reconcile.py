@@ -372,8 +372,7 @@ def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
         path = change.old or change.path
         if not change.pending or change.owner in (None, "ours") or change.before is None:
             continue
-        repo, _, inner = path.partition("/")
-        if not git.is_committed(root / repo, inner, change.before):
+        if not git.is_committed(root / path, change.before):
             yield Change("create", _free_name(root, path), f"{path} as it was", after=change.before)
 
 

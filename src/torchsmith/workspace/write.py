@@ -9,7 +9,6 @@ from pathlib import Path
 
 from torchsmith.core.files import text_or_none, write_atomic
 from torchsmith.core.problem import Empty, Refused
-from torchsmith.core.process import find
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace import git
@@ -128,7 +127,7 @@ def not_taken_by_git(root: Path, repos: Iterable[WantedRepo], changes: Sequence[
     for repo in repos:
         folder, prefix = root / repo.name, f"{repo.name}/"
         inner = [file.path.removeprefix(prefix) for file in repo.files if file.path in there]
-        if folder.is_dir() and find("git") and git.is_kept(folder):
+        if folder.is_dir() and git.is_kept(folder):
             yield from (prefix + path for path in git.ignored(folder, inner))
 
 
