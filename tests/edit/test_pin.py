@@ -208,6 +208,21 @@ def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> N
         proposed(workspace, Move("2.10", rev="main"))
     with pytest.raises(Problem, match=r"line 2\.8"):
         proposed(workspace, Move("2.8", rev=NEW))
+    with pytest.raises(Problem) as no_line:
+        proposed(workspace, Move("z", rev=NEW))
+    assert "2.10, 2.9, 2.8" in no_line.value.hint, "the newest first"
+
+
+def test_arguments_and_known_pins_are_checked_before_a_download(workspace: Path, call: Call) -> None:
+    """Nothing can be downloaded in tests."""
+    for rev, notes in (("0182a36", 0), ("6a030d5", 1)):  # the catalog has the hash of the first
+        shown = call("line", "update", "2.10", "-w", workspace, "--rev", rev, "--dry-run")
+        assert (shown.code, shown.err.count("download")) == (0, notes)
+    assert "goes by the catalog" in shown.err
+    for words in (("--rev", "fe5e41d"), ("--rev", NEW, "--sha256", "x"), ("--rev", "main")):
+        refused = call("line", "update", "2.10", "-w", workspace, *words)
+        assert refused.code == 2
+        assert "download" not in refused.err
 
 
 def test_what_people_wrote_around_an_entry_stays(workspace: Path) -> None:

@@ -259,6 +259,7 @@ def test_state_of_workspaces_that_are_gone_is_named(
 def test_each_user_has_records_and_the_lock_is_common(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "torchsmith.toml").touch()
     open_record(tmp_path).close()
     mine = state_folder(tmp_path)
     with writing(tmp_path, "mine"):

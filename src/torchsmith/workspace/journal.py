@@ -23,7 +23,7 @@ import msgspec
 
 from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic, write_new
 from torchsmith.core.problem import CannotWrite, Failed, Refused
-from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder
+from torchsmith.core.state import IN_WORKSPACE, TOML, make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, Change, ChangeKind
@@ -250,16 +250,19 @@ class Writer:
 
 @contextmanager
 def held(root: Path, wait_seconds: float | None = None) -> Iterator[None]:
-    """Hold the lock of a workspace; a verb without --wait gives no `wait_seconds`. Raises
-    CannotWrite if it may not be written."""
+    """Hold the lock of a workspace, or of a repository without one; a verb without --wait gives no
+    `wait_seconds`. Raises CannotWrite if it may not be written."""
     folder = root / IN_WORKSPACE
-    try:
-        folder.mkdir(exist_ok=True)
-        if not folder.is_symlink():
-            with contextlib.suppress(FileExistsError):
-                write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
-    except OSError as error:
-        raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
+    if (root / TOML).exists() or folder.exists():
+        try:
+            folder.mkdir(exist_ok=True)
+            if not folder.is_symlink():
+                with contextlib.suppress(FileExistsError):
+                    write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
+        except OSError as error:
+            raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
+    else:
+        folder = make_state_folder(root)
     hint = "" if wait_seconds is None else "--wait 60 waits up to a minute for it to end"
     with exclusive(folder / "lock", what=f"workspace {root}", wait_seconds=wait_seconds or 0.0, hint=hint):
         yield

@@ -23,6 +23,7 @@ from torchsmith.core.problem import (
     ValuePath,
     did_you_mean,
 )
+from torchsmith.core.state import TOML
 from torchsmith.core.toml import place, read_cached, read_table, validation_problem
 from torchsmith.matrix import (
     Accelerator,
@@ -41,7 +42,7 @@ from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
-FILE = "torchsmith.toml"
+FILE = TOML
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("default.toml")
 

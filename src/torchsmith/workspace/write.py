@@ -99,24 +99,25 @@ def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
     are as wanted do not count, nor do copies that torchsmith made."""
     wanted = {file.path: file.text for repo in repos for file in repo.files}
     for repo in repos:
-        for path in _status(root / repo.name):
+        for path, letters in _status(root / repo.name).items():
             full = f"{repo.name}/{path}"
             mine = full in wanted and text_or_none(root / full) == wanted[full]
             if not mine and not COPY.search(path):
                 what = "" if (root / full).exists() else "the deletion of "
-                hint = "commit or stash it first, or pass --allow-dirty"
+                stash = "git stash --include-untracked" if letters == "??" else "git stash"
+                hint = f"commit it, put it aside with {stash}, or pass --allow-dirty"
                 raise Refused(f"{what}{full} is not committed", hint=hint)
 
 
 def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change]) -> Iterator[GitStep]:
-    """Add changed files, and those of ours that git does not know."""
+    """Add changed files, and generated ones that git does not know."""
     touched = {path for change in changes for path in change.files}
-    skipped = {change.path for change in changes if change.skipped}
+    generated = {change.path for change in changes if change.generated}
     for repo in repos:
         folder, prefix = root / repo.name, f"{repo.name}/"
         known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
         inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
-        ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in skipped}
+        ours = {path.removeprefix(prefix) for path in generated if path.startswith(prefix)}
         if add := sorted(inner | {path for path in ours - known if (folder / path).exists()}):
             yield GitStep(repo=repo.name, add=add)
 
