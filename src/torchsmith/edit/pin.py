@@ -11,7 +11,7 @@ from typing import Any
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
-from torchsmith.catalog.ranges import in_range
+from torchsmith.catalog.ranges import in_range, version_key
 from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid
 from torchsmith.core.text import grouped, listed
 from torchsmith.core.toml_edit import merged
@@ -49,9 +49,10 @@ class Move:
 def moves(name: str, before: Catalog | None, after: Catalog) -> list[FactMove]:
     """What changes in a line: the nixpkgs of its builds, torch, CUDA releases, companions and Pythons."""
     old, new = (catalog.lines.get(name) if catalog else None for catalog in (before, after))
+    names = {name for line in (old, new) if line for name in line.every_build}
     builds = grouped(
         ((_pin_of(old, build), _pin_of(new, build)), build_title(build, after))
-        for build in {**(old.every_build if old else {}), **(new.every_build if new else {})}
+        for build in sorted(names, key=lambda name: (not name[0].isdigit(), version_key(name), name))
     )
     pins = [FactMove("nixpkgs", was, now, titles) for (was, now), titles in builds.items()]
     had, has = (_line_facts(line, catalog) for line, catalog in ((old, before), (new, after)))

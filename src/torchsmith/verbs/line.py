@@ -191,11 +191,11 @@ def _changed(
 ) -> EditReport:
     """The report of a line's edit, which is written unless it is a dry run."""
     report = written(edit, name, verb, reporter, dry_run=dry_run, wait=wait)
-    after = edit.after
+    before, after = edit.workspace.catalog, edit.after
     return msgspec.structs.replace(
         report,
         cells=[cell.name for cell in pins.present_cells(after) if cell.line == name],
-        moves=pins.moves(name, edit.workspace.catalog, after.catalog),
+        moves=pins.moves(name, before if lines.is_buildable(name, before) else None, after.catalog),
         to_learn=pins.unknown_sources(after, name) if name in after.catalog.lines else (),
     )
 
