@@ -18,8 +18,8 @@ from torchsmith.core.problem import Exists, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.edit.facts import FactEdit
 from torchsmith.edit.line import line_rows, propose_line
-from torchsmith.edit.pin import Move, moves, unknown_sources
-from torchsmith.matrix.describe import explain
+from torchsmith.edit.pin import Move, moves
+from torchsmith.matrix.describe import explain, state_of
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.line import LineAddRequest
 from torchsmith.verbs.line import add_line as request_line
@@ -58,7 +58,8 @@ def ask_for(workspace: Path, line: str) -> None:
 
 def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     added = add_line(workspace, *NEW)
-    assert len(unknown_sources(added.after, "2.29")) >= 3
+    catalog = added.after.catalog
+    assert len(state_of(catalog.lines["2.29"], catalog).lacks) >= 3
     ask_for(workspace, "2.29")
     cells = open_workspace(workspace).matrix.cells
     assert {cell.line for cell in cells} == {"2.29"}
@@ -106,7 +107,7 @@ def test_recipes_follow_by_plan_and_apply(workspace: Path, call: Call) -> None:
     before = sorted(workspace.rglob("*.nix"))
     added = call("line", "add", *words)
     assert [line.split()[2] for line in added.err.splitlines() if "next: " in line] == ["plan"]
-    assert "unknown hashes: pytorch 2.29.1, " in added.out
+    assert "2.29 needs the hash of pytorch 2.29.1, " in added.out
     assert sorted(workspace.rglob("*.nix")) == before
     made = call("apply", "-w", workspace, "--no-git")
     assert [line.split()[2] for line in made.err.splitlines() if "next: " in line] == ["fix-hashes", "build"]

@@ -17,7 +17,8 @@ from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import CannotBuild, Problem
 from torchsmith.edit.facts import FactEdit
 from torchsmith.edit.line import propose_line
-from torchsmith.edit.pin import Move, propose, unknown_sources
+from torchsmith.edit.pin import Move, propose
+from torchsmith.matrix.describe import state_of
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.line import LineUpdateRequest, update_line
 from torchsmith.workspace.load import open_workspace
@@ -174,7 +175,9 @@ def test_a_plan_says_what_an_update_changes_and_which_recipes_it_does_not(
 def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> None:
     move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
     proposal = proposed(workspace, move)
-    assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(unknown_sources(proposal.after, "2.10"))
+    catalog = proposal.after.catalog
+    lacks = state_of(catalog.lines["2.10"], catalog).lacks
+    assert {"the hash of pytorch 2.10.1", "the hash of torchvision 0.25.1"} <= {*lacks}
     updated(workspace, move)
     torch = texts(workspace)["pytorch-python313-cuda13_0-sm120-avx2"]
     assert 'version = "2.10.1"' in torch

@@ -36,7 +36,7 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     files: Sequence[Change]  # torchsmith.toml and the workspace's catalog
     cells: Sequence[str] = ()  # of the line or package, in the matrix
     moves: Sequence[FactMove] = ()  # what changes in a line
-    to_learn: Sequence[str] = ()  # sources of a line without a hash, which fix-hashes finds
+    lacks: Sequence[str] = ()  # what a line lacks for a build, such as hashes
     needs: Sequence[str] = ()  # the packages of the matrix that a package is built on
     gpu_lists: Sequence[str] = ()  # how the GPU target is passed to a package's build
     nixpkgs: Mapping[str, list[str]] = {}  # what each nixpkgs has of a package, and the cells asked

@@ -268,16 +268,6 @@ def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str]
     }
 
 
-def unknown_sources(workspace: Workspace, name: str) -> list[str]:
-    """The sources without a hash in the builds of a line that a workspace has, or in all if it has none."""
-    catalog, line = workspace.catalog, workspace.catalog.lines[name]
-    cells = [cell for cell in present_cells(workspace) if cell.line == name]
-    used = {build_name(cell.variant.toolkit) for cell in cells} or {*line.every_build}
-    builds = [build for at, build in line.every_build.items() if build.pin and at in used]
-    packages = {package for build in builds for package in catalog.unknown_hashes(line, build)}
-    return [f"{package} {line.version_of(package)}" for package in catalog.packages if package in packages]
-
-
 def present_cells(workspace: Workspace) -> Sequence[Cell]:
     """The cells of a workspace; none if its file asks for nothing yet."""
     try:

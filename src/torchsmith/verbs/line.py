@@ -23,6 +23,7 @@ from torchsmith.edit.channel import Channel, ChannelHead, minor
 from torchsmith.edit.facts import EditReport, FactEdit
 from torchsmith.edit.line import LineRow
 from torchsmith.host.commands import Environment, detect_environment
+from torchsmith.matrix.describe import state_of
 from torchsmith.nix import channel as channels
 from torchsmith.workspace.journal import held
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -196,7 +197,7 @@ def _changed(
         report,
         cells=[cell.name for cell in pins.present_cells(after) if cell.line == name],
         moves=pins.moves(name, before if lines.is_buildable(name, before) else None, after.catalog),
-        to_learn=pins.unknown_sources(after, name) if name in after.catalog.lines else (),
+        lacks=state_of(line, after.catalog).lacks if (line := after.catalog.lines.get(name)) else (),
     )
 
 
@@ -304,8 +305,8 @@ def print_edit(report: EditReport) -> None:
     for file in report.files:
         done, would = ("deleted", "would delete") if file.kind == "delete" else ("wrote", "would write")
         write(f"{done if report.written else would} {file.path}")
-    if report.to_learn:
-        write(f"unknown hashes: {', '.join(report.to_learn)}")
+    if report.lacks:
+        write(f"{report.name} needs {listed(report.lacks)}")
     if not report.files:
         write_stderr("nothing to write: already up to date")
 

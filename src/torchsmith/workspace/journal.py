@@ -34,11 +34,10 @@ MAX_GITS = 4  # that run at a time; one repository around all of them takes one
 
 
 class GitStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What git does in one repository: paths to add, and with a message paths to commit."""
+    """What git does in one repository: paths to add, and with a message to commit."""
 
     repo: str
     add: list[str]
-    commit: list[str] = []
     message: str = ""
 
 
@@ -95,9 +94,7 @@ class Writer:
         return state_folder(self.root) / FILE
 
     def write(self, changes: Sequence[Change], steps: Sequence[GitStep] = ()) -> None:
-        """Carry changes out, all or none, and run git on them. Raises a Problem if git cannot commit."""
-        for folder in (self.root / step.repo for step in steps if step.message):
-            git.require_committer(folder if folder.is_dir() else self.root)
+        """Carry changes out, all or none, and run git on them."""
         for step in steps:
             _real_path(self.root, step.repo)
         files = {
@@ -182,7 +179,7 @@ class Writer:
 
     def _git_commit(self, step: GitStep) -> None:
         folder = self.root / step.repo
-        taken = [path for path in step.commit if f"{step.repo}/{path}" not in self.ignored]
+        taken = [path for path in step.add if f"{step.repo}/{path}" not in self.ignored]
         if step.message and (paths := git.staged(folder, taken)):
             revision = git.commit(folder, step.message, paths)
             self.commits.append(Commit(step.repo, revision, step.message.splitlines()[0]))
@@ -241,11 +238,7 @@ class Writer:
     def _without(self, step: GitStep, paths: Collection[str]) -> GitStep:
         """What git does without some files of the workspace."""
         left = {os.path.relpath(path, step.repo) for path in paths}
-        return msgspec.structs.replace(
-            step,
-            add=[path for path in step.add if path not in left],
-            commit=[path for path in step.commit if path not in left],
-        )
+        return msgspec.structs.replace(step, add=[path for path in step.add if path not in left])
 
 
 @contextmanager

@@ -61,13 +61,11 @@ def write_changes(
     repos: Sequence[WantedRepo],
     changes: Sequence[Change],
     *,
-    edits: Sequence[Change] = (),
     add: bool = True,
 ) -> None:
-    """Write changes, and the edits that they follow from, and add them to git. Files that are taken over and
-    not committed are copied first."""
+    """Write changes and add them to git. Files that are taken over and not committed are copied first."""
     steps = list(_add_steps(writer.root, repos, changes)) if add else []
-    writer.write([*edits, *copies(writer.root, changes), *changes], steps)
+    writer.write([*copies(writer.root, changes), *changes], steps)
     _record_written(writer.root, repos)
 
 
@@ -89,7 +87,7 @@ def commit_changes(
         by_phase = grouped((change.phase, change) for change in mine)
         for batch in (by_phase[phase] for phase in PHASES if phase in by_phase):
             paths = [path.removeprefix(f"{repo.name}/") for change in batch for path in change.files]
-            step = GitStep(repo=repo.name, add=paths, commit=paths, message=_message(repo.name, batch))
+            step = GitStep(repo=repo.name, add=paths, message=_message(repo.name, batch))
             writer.write([*copies(root, batch), *batch], [step])
     _record_written(root, repos)
 
