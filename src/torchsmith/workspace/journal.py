@@ -94,7 +94,9 @@ class Writer:
         return state_folder(self.root) / FILE
 
     def write(self, changes: Sequence[Change], steps: Sequence[GitStep] = ()) -> None:
-        """Carry changes out, all or none, and run git on them."""
+        """Carry changes out, all or none, and run git on them. Raises a Problem if git cannot commit."""
+        for folder in (self.root / step.repo for step in steps if step.message):
+            git.require_committer(folder if folder.is_dir() else self.root)
         for step in steps:
             _real_path(self.root, step.repo)
         files = {
