@@ -23,7 +23,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.error_report import ErrorReport
 from torchsmith.cli.pick_report import PickReport
 from torchsmith.edit.align import Alignment
-from torchsmith.edit.proposal import EditReport
+from torchsmith.edit.facts import EditReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.repair.diagnose import Diagnosis

@@ -24,7 +24,6 @@ SHARED = {
     "Problem": "core.problem",
     "Refused": "core.problem",
     "Reporter": "cli.reporter",
-    "WriteOptions": "cli.options",
     "Workspace": "workspace.load",
     "open_workspace": "workspace.load",
     "to_json": "cli.console",

@@ -21,14 +21,13 @@ from torchsmith.building.report import BuildReport as BuildReport
 from torchsmith.cli.console import to_json as to_json
 from torchsmith.cli.machine_options import MachineOptions as MachineOptions
 from torchsmith.cli.nix_options import NixOptions as NixOptions
-from torchsmith.cli.options import WriteOptions as WriteOptions
 from torchsmith.cli.pick_report import BuildRow as BuildRow
 from torchsmith.cli.pick_report import PickReport as PickReport
 from torchsmith.cli.reporter import Reporter as Reporter
 from torchsmith.core.problem import Problem as Problem
 from torchsmith.core.problem import Refused as Refused
 from torchsmith.edit.align import Alignment as Alignment
-from torchsmith.edit.proposal import EditReport as EditReport
+from torchsmith.edit.facts import EditReport as EditReport
 from torchsmith.host.facts import Fact as Fact
 from torchsmith.host.facts import HostFacts as HostFacts
 from torchsmith.host.wheels import WheelOffer as WheelOffer

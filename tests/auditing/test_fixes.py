@@ -77,6 +77,7 @@ def test_a_fix_takes_back_a_mistake(
         assert bool(notes.texts) is (not safe and not unsafe), "--unsafe-fixes is named if it would do more"
         taken_back = THEIRS.replace(right, fixed or right, 1) if safe or unsafe else mistake
         assert file.read_text() == taken_back
+    assert not (repo / ".torchsmith").exists(), "state is the user's"
 
 
 def test_a_replaced_phase_is_extended(repo: Path) -> None:

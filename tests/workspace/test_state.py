@@ -152,7 +152,7 @@ def test_a_file_that_was_edited_after_the_stop_is_kept_even_if_it_was_to_be_dele
 
 def test_an_edit_after_the_stop_is_not_committed(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path / "repo"], check=True)
-    step = GitStep(repo="repo", add=["a", "b"], commit=["a", "b"], message="ours")
+    step = GitStep(repo="repo", add=["a", "b"], message="ours")
     stopped(tmp_path, {"repo/a": ("old", "new"), "repo/b": ("old", "new")}, step)
     (tmp_path / "repo/a").write_text("by hand")
     recovered(tmp_path)
@@ -270,6 +270,7 @@ def test_state_of_workspaces_that_are_gone_is_named(
 def test_each_user_has_records_and_the_lock_is_common(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "torchsmith.toml").touch()
     open_record(tmp_path).close()
     mine = state_folder(tmp_path)
     with writing(tmp_path, "mine"):

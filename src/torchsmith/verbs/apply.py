@@ -65,6 +65,8 @@ def apply(
     with writing(home, "apply", request.wait) as writer:
         reporter.note(writer.recovered)
         plan, report = request.planned()
+        for repo in plan.repos if request.git else ():
+            git.require_finished(writer.root / repo.name)
         if request.commit and not request.allow_dirty:
             require_clean(writer.root, plan.repos)
         _require_agreement(report, request, confirm)

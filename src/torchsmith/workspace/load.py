@@ -23,6 +23,7 @@ from torchsmith.core.problem import (
     ValuePath,
     did_you_mean,
 )
+from torchsmith.core.state import TOML
 from torchsmith.core.toml import place, read_cached, read_table, validation_problem
 from torchsmith.matrix import (
     Accelerator,
@@ -41,7 +42,7 @@ from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
-FILE = "torchsmith.toml"
+FILE = TOML
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("default.toml")
 
@@ -193,9 +194,9 @@ def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace
     return Workspace(root, source, settings, catalog, profile or settings.profile)
 
 
-def bare_workspace(folder: Path) -> Workspace:
-    """A folder without torchsmith.toml, as a workspace that asks for nothing."""
-    return _load(folder.absolute() / FILE, "", "format = 1\n")
+def bare_workspace(folder: Path, text: str = "format = 1\n") -> Workspace:
+    """A folder without torchsmith.toml, as a workspace with this one, which asks for nothing."""
+    return _load(folder.absolute() / FILE, "", text)
 
 
 def read_as(file: Path, text: str) -> Matrix:
