@@ -141,6 +141,35 @@ def test_flags_that_the_shell_does_not_export_do_not_reach_the_compiler() -> Non
     assert told(NAME, unexported, ("export CFLAGS=", "export CXXFLAGS\n        export CFLAGS=")) == []
 
 
+LINE = 'export CXXFLAGS="-I/build/cccl-compat'  # after the one that passes the flags
+
+
+@pytest.mark.parametrize("line", [f'{LINE}"', f'{LINE} $CXXFLAG"', f'for x in a; do true; done\n{LINE}"'])
+def test_a_later_line_that_drops_the_flags_is_an_error_in_its_place(line: str) -> None:
+    [finding] = told(NAME, ("export TERM=dumb", line))
+    assert (finding.rule, finding.severity) == ("TS502", Severity.ERROR)
+    assert finding.source.strip() == line.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{LINE} $CXXFLAGS"',
+        f"{LINE} ''${{CXXFLAGS:-}}\"",
+        f'{LINE} \\\n  $CXXFLAGS"',
+        """export CXXFLAGS='-I/build'" $CXXFLAGS\"""",
+        f'before="$CXXFLAGS"\n{LINE} $before"',
+        'CXXFLAGS+=" -I/build"',
+        f'if [ -n "$debug" ]; then\n{LINE}"\nfi',
+        "cat > flags.sh <<END\nCXXFLAGS=-O2\nEND",
+        f"''${{lib.optionalString debug ''\n{LINE}\"\n''}}".replace("''$", "$", 1),
+        'export CFLAGS="$CXXFLAGS"',
+    ],
+)
+def test_a_later_line_may_keep_the_flags_in_many_ways(line: str) -> None:
+    assert "TS502" not in [one.rule for one in told(NAME, ("export TERM=dumb", line))]
+
+
 def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
     name = "pytorch-python313-cuda12_8-sm70-armv8_2"
     [finding] = [one for one in findings_of(name, RIGHT[NAME]) if one.rule == "TS404"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.reading import lacks_import
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import FlagList, Located, Span, Unknown
+from torchsmith.recipe.read import Export, FlagList, Located, Span, Unknown
 from torchsmith.workspace.subject import Subject
 
 
@@ -30,7 +31,7 @@ def _exported(subject: Subject) -> Iterator[tuple[list[str], Span]]:
     """The CPU flags in CXXFLAGS, and the places that set them."""
     for export in subject.body.exports:
         flags = [*filter(IS_CPU_FLAG, export.value.split())]
-        if export.variable == "CXXFLAGS" and flags and not FILLED_IN.search(export.value):
+        if export.last and export.variable == "CXXFLAGS" and flags and not FILLED_IN.search(export.value):
             yield flags, export.span
 
 
@@ -41,6 +42,7 @@ WHOLE = re.compile(r"-march=(?!armv\d)|-mcpu=(?!apple)")
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
+VARIABLE = re.compile(r"\$\{?(\w+)")
 WRAPPER_FLAGS = re.compile(r"NIX_CFLAGS_COMPILE(?:\s*=\s+[^;]*|\+=[^;\n]*)([fF]lags|-m)")
 SWITCHED_OFF = re.compile(r"(USE_(?<!\wUSE_)[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 
@@ -108,8 +110,8 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), and
-    the shell exports them; without `export` it is a warning."""
+    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), no
+    later line of the phase replaces them, and the shell exports them; without `export` it is a warning."""
     if not isa.flags:
         return
     wanted = _enabled(isa.flags)
@@ -122,11 +124,14 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
             message = f"{variable} is set without export: the compiler does not get it"
             yield Defect(message, export.span, hint=f"write export {variable}=", sure=LIKELY)
     # What is interpolated and needs an evaluation may well be the flags.
-    exported = [
-        export.variable
+    passing = [
+        export
         for export in subject.body.exports
-        if any(flag in export.value for flag in wanted) or FILLED.search(export.value)
+        if any(flag in export.value for flag in wanted)
+        or FILLED.search(export.value)
+        or any(map(subject.bound, VARIABLE.findall(export.value)))
     ]
+    exported = [export.variable for export in passing if export.last]
     attributes = re.findall(r"(C(?<!\wC)(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
     if "NIX_CFLAGS_COMPILE" in exported or WRAPPER_FLAGS.search(subject.code):
         return
@@ -143,10 +148,23 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         count = variables.count(variable)
         if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
+            lost = _replaced(subject, passing, variable)
             # Recipes of others may mean the torch below by the name, and that one has them.
-            sure = LIKELY if count and not subject.enforce_conventions else None
+            sure = LIKELY if count and not lost and not subject.enforce_conventions else None
             message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
-            yield Defect(message, listed[0].span if listed else _lacking_at(subject), sure=sure)
+            at = lost or (listed[0].span if listed else _lacking_at(subject))
+            hint = f'write export {variable}="... ${variable}", which keeps them' if lost else ""
+            yield Defect(message, at, hint=hint, sure=sure)
+
+
+def _replaced(subject: Subject, passing: list[Export], variable: str) -> Span | None:
+    """Where a phase gives a variable another value than the flags that it passed in it before."""
+    exports = [export for export in subject.body.exports if export.variable == variable]
+    pairs = pairwise(exports)
+    lost = (
+        later for earlier, later in pairs if not earlier.last and earlier in passing and later not in passing
+    )
+    return next((export.span for export in lost), None)
 
 
 def _lacking_at(subject: Subject) -> Span | None:

@@ -129,11 +129,12 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A variable that a phase sets."""
+    """A variable that a phase sets; what it held before is part of the value."""
 
     variable: str
     value: str
     span: Span
+    last: bool = True  # the phase does not set it again
 
 
 @dataclass(frozen=True, slots=True)
