@@ -3,7 +3,9 @@ severe as the mistake."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 
 RIGHT = right_texts()
+ARM = "pytorch-python313-cuda13_0-sm110-armv9"
 WIDE = right_texts(narrowed=False)
 PINS = builtin_catalog().pins
 AVX512 = "-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma"
@@ -33,12 +36,12 @@ def told(name: str, *changes: tuple[str, str], texts: dict[str, str] = RIGHT) ->
     return [one for one in found if one.severity is not Severity.NOTE]
 
 
-def flags_of(name: str, flags: str) -> list[Finding]:
+def flags_of(name: str, flags: str, texts: dict[str, str] = RIGHT) -> list[Finding]:
     """What TS501 says of a recipe with a list of flags."""
     text = re.sub(
         r"cpuFlags = \[.*?\]",
         f"cpuFlags = [ {' '.join(f'{chr(34)}{flag}{chr(34)}' for flag in flags.split())} ]",
-        RIGHT[name],
+        texts[name],
         count=1,
         flags=re.DOTALL,
     )
@@ -129,10 +132,18 @@ def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
     assert found["TS304"].hint == ""
 
 
-def test_a_mistyped_revision_is_a_warning_with_the_right_one() -> None:
-    rev = next(pin.rev for pin in PINS.values() if pin.rev in RIGHT[NAME])
-    [finding] = [one for one in told(NAME, (rev, f"{rev[:-1]}{'01'[rev[-1] == '0']}")) if one.rule == "TS201"]
-    assert (finding.severity, rev in finding.hint) == (Severity.WARNING, True)
+@pytest.mark.parametrize(
+    "change", [("30d5", "3d05"), ("53571", "5357l"), ("53571", "5371"), ("53571", "535711")]
+)
+def test_a_mistyped_revision_is_an_error_with_the_right_one(change: tuple[str, str]) -> None:
+    rev = PINS["6a030d5"].rev
+    [finding] = [one for one in told(NAME, (rev, rev.replace(*change))) if one.rule in ("TS201", "TS205")]
+    assert (finding.rule, finding.severity, rev in finding.hint) == ("TS201", Severity.ERROR, True)
+
+
+def test_an_abbreviated_revision_is_not_mistyped() -> None:
+    rev = PINS["6a030d5"].rev
+    assert [one.rule for one in told(NAME, (rev, rev[:-1]))] == ["TS205"]
 
 
 def test_flags_that_the_shell_does_not_export_do_not_reach_the_compiler() -> None:
@@ -239,6 +250,39 @@ def test_a_finding_is_beside_the_code_that_it_is_about(
 )
 def test_flags_are_judged_by_what_they_switch_on(flags: str, severity: Severity | None) -> None:
     assert [one.severity for one in flags_of(NAME, flags)] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "right"),
+    [
+        (NAME, f"{AVX512} -march=skylake-avx521", "skylake-avx512"),
+        (NAME, f"-march=armv8.2-a {AVX512}", ""),
+        (ARM, "-march=armv8.2-a+fp16+dotprd", "dotprod"),
+        (ARM, "-march=armv8.2a+fp16+dotprod", "armv8.2-a"),
+    ],
+)
+def test_a_name_that_gcc_does_not_know_is_an_error_with_the_nearest(
+    name: str, flags: str, right: str
+) -> None:
+    [finding] = flags_of(name, flags)
+    assert (finding.severity, right in finding.hint) == (Severity.ERROR, True)
+    [rev] = {pin.rev for pin in PINS.values() if pin.rev in RIGHT[name]}
+    elsewhere = {name: RIGHT[name].replace(rev, rev[::-1])}
+    [finding] = flags_of(name, flags, elsewhere)
+    assert finding.severity is Severity.WARNING  # its gcc may be newer
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("platform", ["x86_64-linux", "aarch64-linux"])
+def test_the_catalog_has_every_name_that_gcc_lists(platform: str) -> None:
+    compiler = builtin_catalog().compilers[platform]
+    for wrong, known in (("wrong", compiler.march), ("armv8-a+wrong", compiler.extensions)):
+        command = [f"{platform}-gnu-gcc", f"-march={wrong}", "-xc", "-S", "-o-", "/dev/null"]
+        said = subprocess.run(
+            command, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True
+        ).stderr
+        listed = re.findall(r"valid arguments .*?are: ([^;\n]*)", said)
+        assert known == () or (listed and {*listed[0].split()} <= {*known})
 
 
 def test_no_finding_is_worse_than_its_rule_says() -> None:

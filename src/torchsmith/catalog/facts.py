@@ -212,6 +212,14 @@ class Feature(Entry, frozen=True, kw_only=True):
     implies: tuple[str, ...] = ()  # features that the compiler then switches on too
 
 
+class Compiler(Entry, frozen=True, kw_only=True):
+    """What gcc takes for -march= on a platform."""
+
+    name: Platform
+    march: tuple[str, ...]
+    extensions: tuple[str, ...] = ()  # after a +, also with `no` before them
+
+
 class Cpu(Entry, frozen=True, kw_only=True):
     """A CPU microarchitecture and the instruction sets of ours that it runs."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from itertools import pairwise
 
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
@@ -72,8 +73,13 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """The flags that choose instructions (`-m...`) must be those of the instruction set in the name. An extra
     flag causes illegal instructions on CPUs that the variant is for (FMA in an AVX build stops on Sandy
     Bridge); a missing one breaks the promise of the name. Other flags that mean the same to gcc are a note,
-    as `torchsmith verify` looks for these; the `-march=` of a CPU, which adds more, is a warning."""
+    as `torchsmith verify` looks for these; the `-march=` of a CPU, which adds more, is a warning. A name
+    that gcc does not know stops the build; it is a warning if the catalog does not know the nixpkgs, which
+    may have a newer gcc."""
     for listed in [*_lists(subject)] or subject.body.selected_flags:
+        if refused := [*_refused(subject, isa, listed)]:
+            yield from refused
+            continue
         flags = tuple(filter(CHOICE.fullmatch, listed.values))
         lacking, extra = _deviations(subject, isa, flags)
         hint = f"{isa.name} is {' '.join(isa.flags)}"
@@ -93,6 +99,22 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
             yield _deviation(subject, isa, listed, lacking, extra)
 
 
+def _refused(subject: Subject, isa: Isa, listed: FlagList) -> Iterator[Defect]:
+    """The names after -march= that gcc does not know."""
+    compiler = subject.catalog.compilers.get(isa.platform)
+    marches = [flag for flag in listed.flags if compiler and flag.value.startswith("-march=")]
+    for flag in marches:
+        assert compiler is not None
+        march, *extensions = flag.value.removeprefix("-march=").split("+")
+        known = {march: compiler.march, **dict.fromkeys(extensions, compiler.extensions)}
+        for word in known:
+            if not {word, word.removeprefix("no")}.intersection(known[word]) and "$" not in word:
+                close = get_close_matches(word, known[word], n=1)
+                hint = f"did you mean {close[0]}?" if close else ""
+                sure = None if subject.imported_pin else LIKELY
+                yield Defect(f"{flag.value}: gcc does not know {word}", flag.span, hint=hint, sure=sure)
+
+
 def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str], extra: list[str]) -> Defect:
     """A list of flags that lacks some or has more."""
     # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
@@ -100,12 +122,13 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
     sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
     sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
     arm = [flag for flag in extra if re.match(r"-march=armv\d", flag) and flag not in sets]
-    parts = [f"lack {', '.join(missing)}"] if missing else []
-    parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
+    are = "is not one of" if len(extra) == 1 else "are not among"
+    parts = [f"the flags lack {', '.join(missing)}"] if missing else []
+    parts += [f"{', '.join(extra)} {are} {isa.name}'s flags"] if extra else []
     at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
     hint = f"{isa.name} is {' '.join(isa.flags)}"
     severity = WARNING if arm else None  # the same instructions may have several names
-    return Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
+    return Defect("; ".join(parts), at, hint=hint, sure=sure, severity=severity)
 
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
