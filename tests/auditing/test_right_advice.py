@@ -331,24 +331,36 @@ def test_a_false_claim_that_a_wrapper_passes_is_placed_in_the_wrapper(tmp_path: 
     assert (Path(finding.where.file).name, finding.where.line) == (recipe.name, 2)
 
 
-RELEASES = (
-    ([""], "the comment # torchsmith: line {newest} states it"),
-    (["", "2.9.1"], "the comment # torchsmith: line 2.9 states it"),
-    (["", "", "2.9.1"], "--line 2.9 states it for all of them, the comment # torchsmith: line 2.9 for one"),
-    (["", "2.9.1", "2.9.1", "2.8.0"], "the comment # torchsmith: line 2.9 states it"),
-    (["", ""], "--line {newest} states it for all of them, the comment # torchsmith: line {newest} for one"),
+OF_ANOTHER_FILE = """{ }:
+let pkgs = import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/REV.tar.gz") { }; in
+pkgs.python3Packages.torchvision.override { torch = import ./torch.nix; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("pins", "hint"),
+    [
+        (["0182a36"], "the comment # torchsmith: line 2.9 states it"),
+        (
+            ["0182a36", "0182a36"],
+            "--line 2.9 states it for all of them, the comment # torchsmith: line 2.9 for one",
+        ),
+        (
+            ["0182a36", "fe5e41d"],
+            "--line LINE states it for all of them, the comment # torchsmith: line LINE for one",
+        ),
+    ],
 )
-
-
-@pytest.mark.parametrize(("versions", "hint"), RELEASES)
-def test_how_to_state_a_release_fits_the_recipes(versions: list[str], hint: str, tmp_path: Path) -> None:
-    for gpu, version in zip(("sm80", "sm86", "sm89", "sm90"), versions, strict=False):
-        text = DESCRIBED.replace("DESCRIPTION", '"PyTorch"')
-        text = text.replace("meta =", f'version = "{version}"; meta =') if version else text
-        (tmp_path / f"pytorch-python313-cuda13_0-{gpu}-avx2.nix").write_text(text)
+def test_the_line_to_state_is_that_of_the_torch_of_its_nixpkgs(
+    pins: list[str], hint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "torch.nix").write_text("{ }")
+    for gpu, pin in zip(("sm80", "sm90"), pins, strict=False):
+        recipe = tmp_path / f"torchvision-python313-cuda12_8-{gpu}-avx2.nix"
+        recipe.write_text(OF_ANOTHER_FILE.replace("REV", PINS[pin].rev))
     [finding] = audit((tmp_path,), choice=RuleSelection(select=("TS210",))).findings
-    assert finding.hint == hint.format(newest=builtin_catalog().releases[0].name)
-    assert finding.where.file.endswith("sm80-avx2.nix") is (versions.count("") == 1)
+    assert finding.hint == hint
+    assert finding.where.file.endswith("sm80-avx2.nix") is (len(pins) == 1)
 
 
 def test_a_hash_that_is_right_is_not_to_be_replaced_by_itself() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -199,8 +198,8 @@ def release_is_known(repo: Repo) -> Iterator[Defect]:
         return
     pins = sorted({named[file].pin[:7] for file in silent} - {""})
     where = f" (nixpkgs {', '.join(pins)})" if pins else ""
-    known = Counter(facts.line for facts in named.values() if facts.line in repo.releases)
-    line = max(known, key=known.__getitem__, default=repo.releases[0])
+    [line, *others] = {named[file].line_of_pin for file in silent}
+    line = "LINE" if others or not line else line
     if len(silent) == 1:
         message = f"the torch release is not known{where}: rules that depend on it did not run"
         yield Defect(message, hint=f"the comment # torchsmith: line {line} states it", file=silent[0])
