@@ -163,7 +163,8 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
         return  # a stack's torch is checked where it is written
     if not listed and not variables:
-        yield Defect(f"no cpuFlags for {isa.name} are set", _lacking_at(subject), hint=" ".join(isa.flags))
+        hint = f"{isa.name} is {' '.join(isa.flags)}"
+        yield Defect(f"no cpuFlags for {isa.name} are set", _lacking_at(subject), hint=hint)
         return
     compiles = subject.variant is None or subject.variant.package.cpu_flags
     times = 2 if subject.embeds_torch and compiles else 1

@@ -107,10 +107,12 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
     default = pin.default_cuda if pin else None
     if pin is None or (default if default and default.major == major else newest) == toolkit.version:
         allowed.add(f"cudaPackages_{major}")
+    absent = pin is not None and bool(pin.cudas) and toolkit.version not in pin.cudas
+    if absent and subject.body.pins:
+        return  # which TS201 says
     for name in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
         if name.value not in allowed:
             message = f"{name.value} is not CUDA {toolkit.version}, which the name says"
-            absent = pin is not None and bool(pin.cudas) and toolkit.version not in pin.cudas
             yield Defect(message, name.span, hint="" if absent else f"use {best}")
 
 
@@ -177,4 +179,9 @@ def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
         if patches is not None:
             message, at = "patches of another version are kept", patches.span
         if patches is None or patches.value != []:
-            yield Defect(message, at, hint="patches = [ ];", sure=sure)
+            yield Defect(
+                message,
+                at,
+                hint="add patches = [ ];" if patches is None else "write patches = [ ];",
+                sure=sure,
+            )

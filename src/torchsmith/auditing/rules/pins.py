@@ -125,7 +125,7 @@ def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if imported.system is None:
             if imported.complete and not imported.arguments & {"system", "localSystem"}:
                 message = f"the import names no system: on another machine it is not {isa.platform}"
-                hint = f'system = "{isa.platform}";'
+                hint = f'add system = "{isa.platform}";'
                 yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
         elif imported.system.value != isa.platform and not imported.system.value.startswith("$"):
             message = f"{isa.title} is built on {isa.platform}, not {imported.system.value}"
