@@ -462,7 +462,8 @@ class KnownError(Entry, frozen=True, kw_only=True):
     policy: Policy
     cause: str
     fix: str
-    says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
+    # Whose line it is, as a build may print anything that Nix says; "end": Nix's, if no other gives a reason.
+    says: Literal["build", "nix", "end"] = "build"
     gpu: bool = False  # only builds for a GPU meet it
     sure: Certainty = "certain"
     gives_way_to: tuple[str, ...] = ()  # others: the first that an earlier line shows is the reason
