@@ -222,10 +222,6 @@ def test_a_version_that_stays_the_pins_is_reported_once() -> None:
     assert "-DTORCH" not in found[0].hint
 
 
-def test_a_recipe_that_is_marked_as_broken_is_one_finding() -> None:
-    assert [one.rule for one in told(NAME, ("broken = false;", "broken = true;"))] == ["TS813"]
-
-
 def test_a_cuda_that_a_pin_lacks_is_in_another_whatever_release_is_built() -> None:
     url = f"https://github.com/NixOS/nixpkgs/archive/{PINS['fe5e41d'].rev}.tar.gz"
     text = f'{{ }}: (import (fetchTarball {{ url = "{url}"; }}) {{ }}).python3Packages.torch'

@@ -6,13 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.subject import Subject
 
 
-class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
+@dataclass(frozen=True, slots=True)
+class RecipeFacts:
     """What the repo's rules need to know of a recipe's text: a few words, however long it is."""
 
     line: str

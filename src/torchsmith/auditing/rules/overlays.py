@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
-from torchsmith.auditing.rules.overrides import broken_here, replaced_meta
+from torchsmith.auditing.rules.overrides import replaced_meta
 from torchsmith.catalog import CudaToolkit
 from torchsmith.catalog.facts import Fix
 from torchsmith.matrix import Variant
@@ -134,10 +134,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build. A recipe that
     torchsmith does not manage may have another fix, so it is a warning there; a torch that nixpkgs marks as
     broken is an error in every recipe that says nothing about broken packages."""
-    marked = any(broken_here(subject))  # which TS813 reports
     for fix in missing_fixes(subject):
-        if fix.refused and marked:
-            continue
         certain = subject.enforce_conventions or (fix.refused and _is_refused(subject))
         hint = f"add {fix.add}" if fix.add else ""
         changed = [*subject.overrides_of(fix.overlay or "torch"), *subject.overrides_of("pytorch")]

@@ -124,7 +124,6 @@ class Override:
     arguments: Mapping[str, Located[Value]]
     span: Span
     old: str = ""  # what its function calls the attributes from before
-    from_caller: str = ""  # the argument of the recipe that the package is taken from, if it is from one
 
 
 @dataclass(frozen=True, slots=True)

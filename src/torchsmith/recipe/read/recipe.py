@@ -57,8 +57,6 @@ EXPORT = re.compile(rf"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re
 OPENED = re.compile(r"(?:^|;)[ \t]*(?:if|for|while|until|case)\b|<<|(?:[({]|'')[ \t]*$", re.MULTILINE)
 CLOSED = re.compile(r"(?:^|;)[ \t]*(?:fi|done|esac)\b|^[ \t]*(?:[)}]|''\})", re.MULTILINE)
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
-MAX_STEPS = 32  # from an expression to what it begins with
-HEADS = {"select_expression": "expression", "apply_expression": "function"}
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -264,29 +262,8 @@ class Recipe(RecipeTree):
                 argument.child_by_field_name("universal") if argument.type == "function_expression" else None
             )
             called = self.syntax.text(old) if old is not None else ""
-            caller = self._argument_behind(function)
-            overrides.append(Override(kind, package, passed, self.syntax.span(node), called, caller))
+            overrides.append(Override(kind, package, passed, self.syntax.span(node), called))
         return tuple(overrides)
-
-    def _argument_behind(self, node: Node) -> str:
-        """The argument of the file that an expression begins with, unless it has a default of its own."""
-        for _ in range(MAX_STEPS):
-            node = unwrapped(node)
-            if node.type in HEADS:
-                node = part(node, HEADS[node.type])
-                continue
-            if node.type != "variable_expression":
-                break
-            name = self.syntax.text(node)
-            meaning = lookup(self.syntax, node, name)
-            bound = meaning.expression
-            if meaning.kind in ("formal", "argument"):
-                plain = bound is None or "<nixpkgs>" in self.syntax.text(bound)
-                return name if plain and meaning.home == self.syntax.root else ""
-            if bound is None:
-                break
-            node = bound
-        return ""
 
     @cached_property
     def scoped(self) -> Mapping[str, Located[Value]]:
