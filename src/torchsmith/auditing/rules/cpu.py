@@ -19,21 +19,18 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
     """The lists of CPU flags that the compiler gets. If the text does not say what is in CXXFLAGS, several
     lists may be a table of instruction sets, of which this recipe takes one."""
     lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
-    exported = [*_exported(subject)]
-    for flags, span in exported:
-        own = next((one for one in lists if [*filter(IS_CPU_FLAG, one.values)] == flags), None)
-        yield own or FlagList("CXXFLAGS", tuple(Located(flag, span) for flag in flags), span)
+    exported = False
+    for export in subject.body.exports:
+        flags = [*filter(IS_CPU_FLAG, export.value.split())]
+        last = export.last and export.variable == "CXXFLAGS"
+        if last and flags and not FILLED_IN.search(export.value):
+            exported = True
+            own = next((one for one in lists if [*filter(IS_CPU_FLAG, one.values)] == flags), None)
+            at = export.span
+            yield own or FlagList("CXXFLAGS", tuple(Located(flag, at) for flag in flags), at)
     if not exported and not subject.recipe.inner:
         enabling = [flags for flags in lists if _enabled(flags.values)] or lists
         yield from enabling if len({flags.values for flags in enabling}) == 1 else ()
-
-
-def _exported(subject: Subject) -> Iterator[tuple[list[str], Span]]:
-    """The CPU flags in CXXFLAGS, and the places that set them."""
-    for export in subject.body.exports:
-        flags = [*filter(IS_CPU_FLAG, export.value.split())]
-        if export.last and export.variable == "CXXFLAGS" and flags and not FILLED_IN.search(export.value):
-            yield flags, export.span
 
 
 IS_CPU_FLAG = re.compile(r"-m").match

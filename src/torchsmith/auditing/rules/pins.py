@@ -105,9 +105,7 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
             for argument in subject.body.arguments
             if argument.span.start <= at.start < argument.span.end
         ]
-        # An argument that is there for the form alone brings nothing.
-        used = not default or len(subject.body.names(re.escape(default[0]))) > 1
-        if used and not (default and subject.body.pins):
+        if not (default and subject.body.pins):
             yield Defect("imports <nixpkgs>, which differs from machine to machine", at)
     for pin in subject.body.pins:
         if pin.rev is None and "nixpkgs" in pin.url.value and not _meant(pin, subject.catalog):
