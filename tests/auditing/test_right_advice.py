@@ -202,6 +202,8 @@ def test_a_later_line_that_drops_the_flags_is_an_error_in_its_place(line: str) -
         "cat > flags.sh <<END\nCXXFLAGS=-O2\nEND",
         f"''${{lib.optionalString debug ''\n{LINE}\"\n''}}".replace("''$", "$", 1),
         'export CFLAGS="$CXXFLAGS"',
+        'CXXFLAGS="-O1" make -C tools',
+        f'[ -n "$debug" ] &&\n  {LINE}"',
     ],
 )
 def test_a_later_line_may_keep_the_flags_in_many_ways(line: str) -> None:
