@@ -13,6 +13,7 @@ import pytest
 from tests.cli.conftest import Call
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
+from torchsmith.cli.samples import HERE
 from torchsmith.core.problem import Exists, Problem
 from torchsmith.core.state import state_folder
 from torchsmith.edit.line import line_rows, propose_line
@@ -107,7 +108,7 @@ def test_the_next_steps_include_the_hashes_that_are_not_known(workspace: Path, c
 
 
 def test_a_nixpkgs_without_a_hash_is_stated_and_not_looked_for(workspace: Path, call: Call) -> None:
-    tree = Path(__file__).parents[1] / "nixpkgs-mini"
+    tree = HERE / "nixpkgs"
     words = ("line", "update", "2.10", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", tree)
     first = call(*words)
     assert "--sha256" in first.out

@@ -87,7 +87,7 @@ def _check(prefixes: Sequence[str], *path: str) -> None:
     """Raise NotKnown for a word that no rule is called; `path` is that of the value in torchsmith.toml."""
     for index, word in enumerate(prefixes):
         if not is_rule(word):
-            raise unknown_rule(word).about((*path, index) if path else ())
+            raise unknown_rule(word).replace(path=(*path, index) if path else ())
 
 
 def is_rule(word: str) -> bool:

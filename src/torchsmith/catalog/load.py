@@ -300,7 +300,8 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
         from torchsmith.core.toml import validation_problem
 
         where = (layer.text(file), layer.path(file))
-        raise validation_problem(error, *where, kind, inside=(name,), decode=decode) from error
+        inside = (name,)
+        raise validation_problem(entry | {key: name}, kind, *where, decode=decode, inside=inside) from error
 
 
 @cache  # the same few words are in hundreds of places

@@ -36,7 +36,7 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 # What most people need: `torchsmith` alone lists these.
-COMMON = ("pick", "list", "show", "init", "plan", "apply", "audit", "build", "verify", "doctor")
+COMMON = ("pick", "list", "show", "init", "plan", "apply", "audit", "build", "diagnose", "verify")
 # Verbs of earlier releases, and what to use instead.
 REMOVED = {
     "explain": "use torchsmith show NAME, or torchsmith audit --explain RULE",

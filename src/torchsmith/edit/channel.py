@@ -146,9 +146,9 @@ class Channel:
             if not move.rev:
                 raise
             if records:
-                problem.message = f"the hash of nixpkgs {rev[:7]} could not be recorded: {problem.message}"
-                problem.hint = "--sha256 HASH states it; [sources] of torchsmith.toml names a mirror"
-                raise
+                message = f"the hash of nixpkgs {rev[:7]} could not be recorded: {problem.message}"
+                hint = "--sha256 HASH states it; [sources] of torchsmith.toml names a mirror"
+                raise problem.replace(message=message, hint=hint) from problem
             self.note(problem.message)
             return move, None
         if not recorded:

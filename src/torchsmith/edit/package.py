@@ -121,7 +121,7 @@ def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[Packag
         try:
             pins_text = set_string(pins_text, (pin, new.name), version)
         except Problem as problem:
-            raise problem.at(place(pins_text, PINS, problem.path)) from None
+            raise problem.replace(where=place(pins_text, PINS, problem.path)) from None
     texts[PINS] = pins_text
     texts[FILE] = set_list(workspace.source.text, "packages", [*_requested(workspace), new.name])
     return texts

@@ -50,10 +50,8 @@ class Selector(msgspec.Struct, frozen=True):
         try:
             return cls(tuple(term for word in words for term in _terms(word, catalog)))
         except NotKnown as problem:
-            problem.hint = (
-                len(selectors) > 1 and hardware_hint(" ".join(selectors), catalog)
-            ) or problem.hint
-            raise
+            several = len(selectors) > 1 and hardware_hint(" ".join(selectors), catalog)
+            raise problem.replace(hint=several or problem.hint) from None
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""

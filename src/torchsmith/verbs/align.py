@@ -28,7 +28,7 @@ class AlignRequest(Request):
     create: Annotated[bool, Option("Write the recipes that are missing.")] = False
 
 
-def align(request: AlignRequest) -> Alignment:
+def align(request: AlignRequest = AlignRequest()) -> Alignment:
     """Compare the builds of repositories; `create` writes what is missing."""
     paths = request.paths or (workspace_folder(request.workspace),)
     return align_repositories(paths, request.workspace, create=request.create)

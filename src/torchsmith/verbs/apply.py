@@ -45,7 +45,9 @@ class ApplyRequest(PlanRequest):
         return super().words + ["--commit"] * self.commit
 
 
-def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm | None = None) -> ChangeReport:
+def apply(
+    request: ApplyRequest = ApplyRequest(), reporter: Reporter = SILENT, confirm: Confirm | None = None
+) -> ChangeReport:
     """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
     Refused if files would be deleted, and neither the request's `yes` nor `confirm` agrees."""
     from torchsmith.workspace import git

@@ -93,7 +93,7 @@ class InitReport(msgspec.Struct, frozen=True):
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
 
 
-def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
+def init(request: InitRequest = InitRequest(), reporter: Reporter = SILENT) -> InitReport:
     """Write a torchsmith.toml: for a profile, a torch release, single builds, GPUs, or existing repositories.
     Raises Conflict for options that exclude each other, Exists if there is a file already, unless `force`."""
     sources = {
@@ -183,8 +183,6 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
         else:
             add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
     except Problem as problem:
-        if isinstance(problem, MissingRequirement):
-            problem.hint = "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
         if before is None:
             file.unlink()
             file.with_name(SCHEMA).unlink()
@@ -192,6 +190,9 @@ def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, 
                 folder.rmdir()
         else:
             write_atomic(file, before)
+        if isinstance(problem, MissingRequirement):
+            hint = "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
+            raise problem.replace(hint=hint) from problem
         raise
     return file
 

@@ -70,9 +70,8 @@ class LinesReport(msgspec.Struct, frozen=True):
     head: ChannelHead | None = None
 
 
-def list_lines(request: LinesRequest | None = None, reporter: Reporter = SILENT) -> LinesReport:
+def list_lines(request: LinesRequest = LinesRequest(), reporter: Reporter = SILENT) -> LinesReport:
     """The torch releases that a workspace knows. Raises MissingRequirement if --online gets no answer."""
-    request = request or LinesRequest()
     opened = open_workspace(request.workspace)
     head = _channel(opened, request.channel, reporter).head() if request.online else None
     here = detect_environment(opened.root, "")

@@ -54,9 +54,8 @@ class PackagesReport(msgspec.Struct, frozen=True):
     packages: list[PackageRow]
 
 
-def list_packages(request: PackagesRequest | None = None) -> PackagesReport:
+def list_packages(request: PackagesRequest = PackagesRequest()) -> PackagesReport:
     """The packages that a workspace knows."""
-    request = request or PackagesRequest()
     opened = open_workspace(request.workspace)
     return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
 

@@ -140,9 +140,9 @@ class ChangeReport(msgspec.Struct, frozen=True):
         return [change for change in self.changes if change.skipped]
 
 
-def plan(request: PlanRequest | None = None) -> ChangeReport:
+def plan(request: PlanRequest = PlanRequest()) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
-    planned, report = (request or PlanRequest()).planned()
+    planned, report = request.planned()
     return msgspec.structs.replace(report, unhashed=planned.unhashed_pins)
 
 

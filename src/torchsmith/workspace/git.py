@@ -143,8 +143,8 @@ def add(repo: Path, paths: Sequence[str]) -> list[str]:
         checked_git(repo, *command, stdin="\0".join(paths), settings=quick)
     except Failed as problem:
         if not (not_taken := ignored(repo, paths)):
-            problem.hint = "the files are written; torchsmith apply --no-git leaves git alone"
-            raise
+            hint = "the files are written; torchsmith apply --no-git leaves git alone"
+            raise problem.replace(hint=hint) from problem
         if others := [path for path in paths if path not in not_taken]:
             add(repo, others)
         return not_taken

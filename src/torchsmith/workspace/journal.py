@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic, write_new
+from torchsmith.core.files import exclusive, mode_of, read_bytes, unreadable, write_atomic, write_new
 from torchsmith.core.problem import CannotWrite, Failed, Refused
 from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped
@@ -294,13 +294,15 @@ def stopped_run(root: Path) -> StoppedRun | None:
 
 
 def _journal(file: Path) -> Journal | None:
-    """What a journal says, if there is one. Raises Failed if it cannot be read."""
+    """What a journal says, if there is one. Raises CannotRead, or Failed if it is damaged."""
     try:
         return msgspec.json.decode(read_bytes(file, links=False), type=Journal)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise Failed(f"{file} cannot be read: {error}", hint="move it away") from error
+    except OSError as error:
+        raise unreadable(file, error, "it is the journal of a run: make it readable for you") from error
+    except msgspec.MsgspecError as error:
+        raise Failed(f"{file} is damaged: {error}", hint="move it away") from error
 
 
 def finish_stopped(root: Path, verb: str) -> str:

@@ -155,7 +155,7 @@ class SettingsFile(msgspec.Struct, frozen=True):
         except Problem as problem:
             if not problem.path or problem.where is not None:
                 raise
-            raise problem.at(place(self.text, self.name, problem.path)) from None
+            raise problem.replace(where=place(self.text, self.name, problem.path)) from None
 
 
 def open_workspace(
@@ -178,8 +178,8 @@ def open_workspace(
         if file == DEFAULT or not stopped_halfway(file.parent):
             raise
         if not recover:
-            problem.hint = "a stopped run left its files half written: torchsmith apply finishes it"
-            raise
+            hint = "a stopped run left its files half written: torchsmith apply finishes it"
+            raise problem.replace(hint=hint) from problem
         finish_stopped(file.parent, "reading")
         return _load(file, profile)
 
@@ -219,7 +219,7 @@ def parse_settings(source: SettingsFile) -> Settings:
     try:
         return msgspec.convert(table, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:
-        raise validation_problem(error, source.text, source.name, Settings, decode=decode) from error
+        raise validation_problem(table, Settings, source.text, source.name, decode=decode) from error
 
 
 class _Resolver(msgspec.Struct, frozen=True):
@@ -296,7 +296,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         try:
             target = read_target(word, self.catalog)
         except Problem as problem:
-            raise problem.about(at) from None
+            raise problem.replace(path=at) from None
         if not isinstance(target, Accelerator):
             raise Invalid(f"{word} is not a target of another backend", hint="cuda and sm say it", path=at)
         return target
@@ -345,7 +345,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         try:
             reading = read_name(name, self.catalog)
         except Problem as problem:
-            raise problem.about(at) from None
+            raise problem.replace(path=at) from None
         if reading.old:
             raise Invalid(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
         return Include(reading.variant, self.settings.line, at)
@@ -354,7 +354,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         try:
             return Selector.parse([selector], self.catalog)
         except Problem as problem:
-            raise problem.about(at) from None
+            raise problem.replace(path=at) from None
 
 
 def _joined(below: MatrixSpec, own: MatrixSpec) -> MatrixSpec:
