@@ -82,6 +82,7 @@ class Catalog:
     actions = _table("actions", facts.Action)
     backends = _table("backends", facts.GpuBackend)
     caches = _table("caches", facts.BinaryCache)
+    compilers = _table("compilers", facts.Compiler)
     cpus = _table("cpus", facts.Cpu)
     cuda_packages = _table("cudapackages", facts.CudaPackage)
     errors = _table("errors", facts.KnownError)
