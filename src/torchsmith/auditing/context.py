@@ -48,6 +48,9 @@ class FileFindings:
     silenced: int = 0
     concerns: bool = False  # whether it is about torch or CUDA
     defines: frozenset[str] = frozenset()  # attributes of nixpkgs that it defines otherwise
+    lasting: bool = (
+        True  # whether it holds as long as no file changes: it depends neither on Nix nor on a clock
+    )
 
 
 @dataclass(frozen=True)

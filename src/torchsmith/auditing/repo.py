@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.subject import Subject
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeFacts:
+class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
     """What the repo's rules need to know of a recipe's text: a few words, however long it is."""
 
     line: str

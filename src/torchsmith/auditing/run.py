@@ -93,13 +93,15 @@ def audit(
     evaluate: bool = False,
     trees: Mapping[str, Path] | None = None,
     selectors: Sequence[str] = (),
+    cached: bool = False,
     steps: Stepper = _unwatched,
 ) -> AuditReport:
     """Check everything below the paths, or of the recipes there those that selectors pick, by the workspace
     `ruled_by`, else by that above them. Raises Contradiction if facts of the workspace contradict others.
 
-    `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision. `steps` gets the number of
-    files to check, and its function the name of each.
+    `evaluate`: ask Nix for derivations, with local nixpkgs `trees` by revision.
+    `cached`: unchanged files are not checked again. `steps` gets the number of files to check, and its
+    function the name of each.
     """
     workspace = workspace_of(paths, ruled_by)
     folders = discover(paths, workspace, selectors, search=True).repositories
@@ -113,14 +115,22 @@ def audit(
     if choice.line is not None:
         find_line(catalog, choice.line)
     context = Context(catalog, choice, lines, _options_of(workspace))
+    cache = None
+    if cached:
+        from torchsmith.auditing.cache import FindingsCache
+
+        cache = FindingsCache(folders, context, workspace.root if workspace else None)
     work = [(folder, task) for folder in folders for task in _tasks(folder, context)]
-    checked: dict[CheckTask, FileFindings] = {}
-    with steps(len(work)) as step:
-        for _, task in work:
+    checked = {task: earlier for _, task in work if cache and (earlier := cache.checked(task))}
+    todo = [task for _, task in work if task not in checked]
+    with steps(len(todo)) as step:
+        for task in todo:
             checked[task] = _check(task, context)
             step(task.label)
     findings = [finding for folder in folders for finding in _held(folder, work, checked)]
     deeper: list[FileFindings] = []
+    if cache and todo and all(folder.whole for folder in folders):
+        cache.keep(checked)
     if evaluate:
         from torchsmith.auditing.derivations import check_derivations
 
@@ -208,13 +218,15 @@ def check_expressions(path: Path, label: str, context: Context) -> FileFindings:
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         unread = _unread(problem, label, context, _doubt(path))
-        return FileFindings(tuple(unread), concerns=_mentions(path, context))
+        return FileFindings(tuple(unread), concerns=_mentions(path, context), lasting=False)
     if not context.concerns(recipe):
         return FileFindings(())
     subject = context.subject(label, recipe)
     findings = [*context.findings("file", Where(label), path, recipe.text), *context.of_recipe(subject)]
     counted, silenced = context.counted(findings, subject)
-    return FileFindings(counted, silenced=silenced, concerns=True, defines=subject.defines)
+    return FileFindings(
+        counted, silenced=silenced, concerns=True, defines=subject.defines, lasting=_exact(recipe)
+    )
 
 
 def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> FileFindings:
@@ -222,7 +234,7 @@ def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
     try:
         text = read_text(path)
     except Problem as problem:
-        return FileFindings(tuple(_unread(problem, label, context)))
+        return FileFindings(tuple(_unread(problem, label, context)), lasting=False)
     findings = list(context.findings("file", Where(label), path, text))
     if not is_recipe or len(text) > MAX_CHARACTERS:
         return FileFindings(tuple(findings))
@@ -234,7 +246,7 @@ def check_file(path: Path, label: str, is_recipe: bool, context: Context) -> Fil
         recipe = read_recipe(path, ask=canonical_text)
     except Problem as problem:
         unread = _unread(problem, label, context)
-        return FileFindings((*findings, *unread), concerns=concerns)
+        return FileFindings((*findings, *unread), concerns=concerns, lasting=False)
     return replace(check_recipe(recipe, label, context, findings), concerns=concerns)
 
 
@@ -244,7 +256,12 @@ def check_recipe(recipe: Recipe, label: str, context: Context, known: Sequence[F
     facts = facts_of(subject, lacks_import=lacks_import(subject))
     findings = [*known, *context.of_recipe(subject)]
     counted, silenced = context.counted(findings, subject)
-    return FileFindings(counted, facts, silenced)
+    return FileFindings(counted, facts, silenced, lasting=_exact(recipe))
+
+
+def _exact(recipe: Recipe) -> bool:
+    """Whether its text was understood without Nix."""
+    return all(file.syntax.exact for file in recipe.files)
 
 
 def _doubt(path: Path) -> Sure | None:

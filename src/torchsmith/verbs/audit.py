@@ -68,6 +68,7 @@ class AuditRequest(Request):
     line: Annotated[
         str | None, Option("The torch release of recipes that do not state one, such as 2.9.")
     ] = None
+    cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
 def audit(request: AuditRequest = AuditRequest(), reporter: Reporter = SILENT) -> AuditReport:
@@ -81,6 +82,7 @@ def audit(request: AuditRequest = AuditRequest(), reporter: Reporter = SILENT) -
         evaluate=request.evaluate,
         trees=read_trees(request.nixpkgs),
         selectors=selectors,
+        cached=request.cache,
         steps=partial(reporter.steps, "auditing"),
     )
     shown = report.shown(notes=request.notes)

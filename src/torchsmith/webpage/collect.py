@@ -232,7 +232,7 @@ def read_findings(root: Path, workspace: Path | None, repositories: Sequence[Rep
     """The audit of repositories below a folder."""
     if not any(repository.recipes for repository in repositories):
         return Findings()
-    report = audit(tuple(repository.root for repository in repositories), workspace)
+    report = audit(tuple(repository.root for repository in repositories), workspace, cached=True)
     top = root.resolve()
     # A page of the repository may be a link to a file elsewhere, whose lines do not count.
     files = dict.fromkeys(finding.where.file for finding in report.findings)
