@@ -165,7 +165,7 @@ def test_a_build_for_another_backend_is_not_estimated_by_cuda(tmp_path: Path) ->
     torchsmith.apply(torchsmith.ApplyRequest(workspace=tmp_path))
     recipes = choose([ROCM, ROCM.replace("avx512", "avx2")], open_workspace(tmp_path), tmp_path).recipes
     jobs = jobs_of_recipes(recipes, tmp_path, {}, CATALOG)
-    assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["unknown"] * len(jobs)
+    assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["not_estimated"] * len(jobs)
     cost = cost_of([Variant.parse(job.name, CATALOG) for job in jobs], CATALOG)
     assert (len(jobs), cost.cores, cost.not_estimated) == (2, 0, tuple(job.name for job in jobs))
 

@@ -71,7 +71,7 @@ def test_recipes_stand_before_what_they_need_and_long_jobs_before_short_ones(
 
 def test_a_job_without_an_estimate_states_no_hours(capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(job(NAME, recipes=(NAME,)), job("magma"))
-    unknown = dataclasses.replace(planned.expected[NAME], basis="unknown", guesses=("seconds",))
+    unknown = dataclasses.replace(planned.expected[NAME], basis="not_estimated", guesses=("seconds",))
     print_plan(dataclasses.replace(planned, expected={**planned.expected, NAME: unknown}))
     text = capsys.readouterr().out
     text = " ".join(text.split())

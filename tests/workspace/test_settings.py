@@ -158,8 +158,8 @@ def test_a_profile_of_ones_own_may_extend_another(tmp_path: Path) -> None:
         ("format = 1\nprofile='plan'\nexclude = ['sm90', 'smm120']\n", "3:20", NotKnown, "'smm120'"),
         ("format = 1\nprofile='a'\n[profiles.a]\nextends='a'\n", "4:1", Conflict, "a -> a"),
         ("format = 1\nprofile = \n", "2:11", Invalid, "profile ="),
-        ("format = 1\nprofile = seed\n", "2:11", Invalid, "not in quotes"),
-        ("format = 1\nexclude = [1,\n", "3", Invalid, "hint: a value is missing"),
+        ("format = 1\nprofile = seed\n", "2:11", Invalid, "the line is: profile = seed"),
+        ("format = 1\nexclude = [1,\n", "3", Invalid, "invalid value"),
         (
             "format = 1\n" + BLOCK + "line = '2.9'\n" + BLOCK + "line = '2.10'\n",
             "8:3",

@@ -131,7 +131,7 @@ def last_log(record: Record, name: str, workspace: Workspace) -> Path:
     """Return the path of a job's last log. Raises NotFound if there is none."""
     from torchsmith.core.state import log_file
 
-    row = record.last_log(name)
+    row = record.last_job(name, started=True)
     if row is None:
         hint = did_you_mean(name, record.logged_names()) or "see torchsmith runs"
         if workspace.matrix.find(name):

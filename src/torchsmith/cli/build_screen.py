@@ -48,9 +48,12 @@ class BuildLog:
                 if tenth <= self._tenths.get(event.job, 0):
                     return "", ""
                 self._tenths[event.job] = tenth
-                return f"{self._name(event.job)}: {event.done} of {counted(event.total, 'step')}", ""
+                return (
+                    f"{self.names[event.job]}: {event.done} of {counted(event.total, 'step')}",
+                    "",
+                )
             case events.JobBuilding() if event.builder:
-                return f"{self._name(event.job)}: {event.derivation} on {event.builder}", ""
+                return f"{self.names[event.job]}: {event.derivation} on {event.builder}", ""
             case events.JobEnded():
                 took = f" in {duration(event.seconds)}" if event.seconds else ""
                 detail = f": {event.detail}" if event.detail else ""
@@ -67,9 +70,6 @@ class BuildLog:
                 return (f"{event.name}: {event.detail}" if event.name else event.detail), "yellow"
             case _:
                 return "", ""
-
-    def _name(self, key: str) -> str:
-        return self.names.get(key, key)
 
 
 class BuildTerminal(Terminal):

@@ -76,9 +76,9 @@ def write_out(text: str, stream: TextIO | None = None, *, flush: bool = False) -
         raise
 
 
-def write_stderr(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
+def write_stderr(text: str, style: str = "", *, wrap: bool = True) -> None:
     """Print a line to stderr."""
-    write(text, style, sys.stderr, hang=hang, wrap=wrap)
+    write(text, style, sys.stderr, wrap=wrap)
 
 
 def warn(text: str) -> None:
@@ -229,6 +229,8 @@ class Foot:
 
 def to_json(report: object, *, line: bool = False) -> str:
     """A report as `--json` prints it: with the number of its format, and on one line if `line`."""
+    import json
+
     import msgspec
 
     sets = getattr(report, "HAS_SETS", False)
@@ -237,7 +239,7 @@ def to_json(report: object, *, line: bool = False) -> str:
     try:
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text
-        text = msgspec.json.encode(_as_text(builtins))
+        text = json.dumps(builtins).encode()
     return msgspec.json.format(text, indent=-1 if line else 2).decode()
 
 
@@ -245,15 +247,6 @@ def print_json(document: object, *, line: bool = False) -> None:
     """Print a document as JSON; docs/json.md describes each."""
     write_out(to_json(document, line=line) + "\n")
     ANSWERED.set(True)
-
-
-def _as_text(value: object) -> object:
-    """Return builtin values in which every string can be encoded."""
-    if isinstance(value, str):
-        return printable(value, "\t\n")
-    if isinstance(value, Mapping):
-        return {_as_text(key): _as_text(item) for key, item in value.items()}
-    return [_as_text(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def answer(document: T, for_people: Callable[[T], None], *, as_json: bool) -> None:

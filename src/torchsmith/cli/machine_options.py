@@ -52,12 +52,8 @@ class MachineOptions(Request):
 
     def facts(self, catalog: Catalog) -> HostFacts:
         """The known facts about the machine."""
-        from torchsmith.core.problem import Invalid
         from torchsmith.host.stated import gather, stated_facts
 
-        gpus = "; ".join(self.gpu)
-        if self.gpu and not gpus.strip("; "):
-            raise Invalid("the name of the GPU is empty", hint="--gpu none for a machine without one")
         stated = stated_facts(
             catalog,
             "the command line",
@@ -65,7 +61,7 @@ class MachineOptions(Request):
             cpu=self.cpu,
             isa=self.isa,
             features=self.features,
-            gpu=gpus,
+            gpu="; ".join(self.gpu),
             driver=self.driver,
         )
         return gather(self.from_, stated, catalog)

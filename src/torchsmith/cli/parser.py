@@ -206,9 +206,7 @@ def _options_in(word: str, options: dict[str, Any], command: Command) -> Iterato
             break
         flag = options[name][0].is_flag
         yield name, None if flag or not letters else letters.removeprefix("=")
-        if not flag:
-            return
-        if not letters:
+        if not flag or not letters:
             return
     raise _unknown_option(word.partition("=")[0], (*options, *HELP), f"{command.called} --help lists them")
 

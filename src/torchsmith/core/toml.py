@@ -36,9 +36,6 @@ TOML_TYPES = {
     "float": "a number",
     "bool": "true or false",
 }
-UNCLOSED = re.compile(
-    r"(Illegal|Found invalid) character '\\n'|Unterminated string|Expected \"'\""
-)  # tomllib's
 MAX_SHOWN = 80  # characters of a line with a mistake
 MAX_LIST = 10_000  # a thousand times more than needed, and still read in seconds
 
@@ -205,7 +202,7 @@ def _name(node: Any) -> str:
 
 
 def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Problem:
-    """A syntax error with its place."""
+    """A syntax error in the parser's own words, with its place and its line."""
     message = str(error)
     if match := re.search(r" \(at line (\d+), column (\d+)\)$", message):
         where = Where(file, int(match[1]), int(match[2]))
@@ -213,16 +210,9 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
     else:
         message = message.removesuffix(" (at end of document)")
         where = Where(file, text.count("\n") + 1)
-    if UNCLOSED.fullmatch(message):
-        message = "unclosed string"
-    if twice := re.fullmatch(r"Cannot (?:declare|overwrite) \((.+?),?\) twice", message):
-        name = ".".join(part.strip("' ") for part in twice[1].split(","))
-        return Invalid(f"not valid TOML: [{name}] is defined twice", hint="keep one of them", where=where)
     lines = text.split("\n")[where.line - 1 : where.line]
     shown = printable("".join(lines).strip()[:MAX_SHOWN])
-    hints = [f"the line is: {shown}"] * bool(shown)
-    hints += ["a value is missing, or a text is not in quotes"] * (message == "Invalid value")
-    hint = "; ".join(hints)
+    hint = f"the line is: {shown}" if shown else ""
     return Invalid(f"not valid TOML: {message[:1].lower()}{message[1:]}", hint=hint, where=where)
 
 

@@ -170,10 +170,10 @@ class Record:
         """The jobs of a run, in the order in which they were planned."""
         return self._all(JobRow, "select * from jobs where run = ? order by rowid", run)
 
-    def history(self, name: str = "", limit: int = 50) -> list[JobRow]:
-        """Attempts that ended, newest first; of one job if it is named."""
+    def history(self, name: str = "") -> list[JobRow]:
+        """The last attempts that ended, newest first; of one job if it is named."""
         query = "select * from jobs where ended is not null and (? = '' or name = ?)"
-        return self._all(JobRow, f"{query} order by run desc, ended desc limit ?", name, name, limit)
+        return self._all(JobRow, f"{query} order by run desc, ended desc limit 50", name, name)
 
     def past(self) -> list[Past]:
         """Builds that succeeded, and what rehearsals say of others, for estimates."""
@@ -190,15 +190,10 @@ class Record:
         del own["rehearsed"]
         self._put("rehearsed", **own, derivation=derivation, at=time())
 
-    def last_log(self, name: str) -> JobRow | None:
-        """The newest row of a job that has a log."""
-        query = "select * from jobs where name = ? and attempts > 0 order by run desc limit 1"
-        return next(iter(self._all(JobRow, query, name)), None)
-
-    def last_job(self, name: str) -> JobRow | None:
-        """The newest row of a job, started or not."""
-        query = "select * from jobs where name = ? order by run desc limit 1"
-        return next(iter(self._all(JobRow, query, name)), None)
+    def last_job(self, name: str, *, started: bool = False) -> JobRow | None:
+        """The newest row of a job; if `started`, of one that has a log."""
+        query = "select * from jobs where name = ? and attempts >= ? order by run desc limit 1"
+        return next(iter(self._all(JobRow, query, name, int(started))), None)
 
     def logged_names(self) -> list[str]:
         """Every job that was ever started."""

@@ -12,13 +12,13 @@ import msgspec
 from torchsmith.catalog import Catalog, Estimate
 
 Basis = Literal[
-    "own_build",
-    "own_rehearsal",
-    "kind_build",
-    "kind_rehearsal",
-    "catalog_measured",
+    "this_build",
+    "its_rehearsal",
+    "its_kind",
+    "a_rehearsal_of_its_kind",
+    "a_measured_build_elsewhere",
     "guess",
-    "unknown",
+    "not_estimated",
 ]
 RECENT_BUILDS = 5  # that an estimate rests on
 OTHER = "other"  # the catalog's entry for builds that have none of their own
@@ -76,10 +76,10 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
         and build.package != OTHER
     ]
     known: tuple[tuple[list[Past], Basis], ...] = (
-        ([build for build in same if not build.rehearsed], "own_build"),
-        ([build for build in same if build.rehearsed], "own_rehearsal"),
-        ([build for build in kind if not build.rehearsed], "kind_build"),
-        ([build for build in kind if build.rehearsed], "kind_rehearsal"),
+        ([build for build in same if not build.rehearsed], "this_build"),
+        ([build for build in same if build.rehearsed], "its_rehearsal"),
+        ([build for build in kind if not build.rehearsed], "its_kind"),
+        ([build for build in kind if build.rehearsed], "a_rehearsal_of_its_kind"),
     )
     for builds, basis in known:
         if builds:
@@ -89,9 +89,9 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
     seconds = (row.hours + row.gpu_hours * work.gpus) * 3600 / share
     if not work.estimated:
         every = ("seconds", "memory_gb", "build_gb", "store_gb")
-        return Expected(seconds, *figures, "unknown", every)
+        return Expected(seconds, *figures, "not_estimated", every)
     if "hours" in row.measured:
-        return Expected(seconds, *figures, "catalog_measured", guesses, row.steps)
+        return Expected(seconds, *figures, "a_measured_build_elsewhere", guesses, row.steps)
     return Expected(seconds, *figures, "guess", ("seconds", *guesses), row.steps)
 
 

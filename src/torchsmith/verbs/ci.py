@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path, PurePath
 
 from torchsmith.building.ci import MOST_JOBS, ci_rows, github_workflow, hydra_jobset
 from torchsmith.cli.options import Selectors, WorkspaceOption
@@ -31,7 +30,8 @@ def ci_github(request: CiRequest = CiRequest()) -> str:
     that repositories of their own keep it generates. Raises TooLarge if GitHub takes fewer jobs, Incomplete
     if the workspace does not say what to install torchsmith from."""
     workspace = open_workspace(request.workspace)
-    folder = _folder(workspace.home)
+    home = workspace.home.absolute()
+    folder = home.relative_to(git.top(home) or home)  # in its repository
     install = _install(workspace)
     cells = workspace.select(request.selectors).cells
     rows = ci_rows(cells, workspace.catalog)
@@ -48,11 +48,6 @@ def ci_hydra(request: CiRequest = CiRequest()) -> str:
     workspace = open_workspace(request.workspace)
     _ = workspace.home  # raises NotFound without a workspace: the jobset is read from there
     return hydra_jobset(workspace.select(request.selectors).cells)
-
-
-def _folder(home: Path) -> PurePath:
-    """The place of a workspace in its repository."""
-    return home.absolute().relative_to(git.top(home) or home.absolute())
 
 
 def _install(workspace: Workspace) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import grp
 import os
+import platform
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,11 +30,11 @@ from torchsmith.workspace.load import Workspace, open_workspace
 EXAMPLE = "torchsmith doctor"
 Health = Literal["works", "warning", "broken", "missing"]
 TIMEOUT_SECONDS = 10.0
+FLOX_HINT = "https://flox.dev/docs, to publish and install; building works with Nix alone"
 NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
 
 
 STYLES = {"works": "green", "warning": "yellow", "broken": "red", "missing": "dim"}
-WORDS = {"broken": "does not work"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ def _print_checks(report: DoctorReport) -> None:
         rows.append(
             [
                 check.name,
-                (WORDS.get(check.health, check.health), STYLES[check.health]),
+                (check.health, STYLES[check.health]),
                 f"{check.found}{todo}",
             ]
         )
@@ -125,16 +126,15 @@ def _print_builders(report: DoctorReport) -> None:
 def examine(workspace: Workspace) -> Iterator[HealthCheck]:
     """All checks; one that fails in itself is a finding, not an end."""
     checks: dict[str, Iterator[HealthCheck]] = {
-        "Python": _python(),
+        "Python": iter([HealthCheck("Python", "works", f"{platform.python_version()}, {sys.executable}")]),
         "git": _git(),
         "Nix": _nix(workspace),
         "nixpkgs": _pins(workspace),
-        "Flox": _flox(),
+        "Flox": iter([_program("flox", "Flox", "missing", FLOX_HINT)]),
         "disk and memory": _room(workspace),
         "builders": _builders(workspace),
         "GPU": _gpu(workspace),
         "workspace": _workspace(workspace),
-        "state": _state(workspace),
     }
     for name, check in checks.items():
         try:
@@ -154,11 +154,6 @@ def _output(done: Finished) -> str:
 def _good(name: str, good: bool, detail: str, todo: str, otherwise: Health = "warning") -> HealthCheck:
     """A check that holds, or else what to do."""
     return HealthCheck(name, "works", detail) if good else HealthCheck(name, otherwise, detail, todo)
-
-
-def _python() -> Iterator[HealthCheck]:
-    version = ".".join(map(str, sys.version_info[:3]))
-    yield HealthCheck("Python", "works", f"{version}, {sys.executable}")
 
 
 def _program(word: str, title: str, absent: Health, todo: str) -> HealthCheck:
@@ -277,11 +272,6 @@ def _pins(workspace: Workspace) -> Iterator[HealthCheck]:
         yield HealthCheck("nixpkgs", "warning", f"{address} cannot be fetched: {reason}", todo)
 
 
-def _flox() -> Iterator[HealthCheck]:
-    todo = "https://flox.dev/docs, to publish and install; building works with Nix alone"
-    yield _program("flox", "Flox", "missing", todo)
-
-
 def _room(workspace: Workspace) -> Iterator[HealthCheck]:
     from torchsmith.building.plan import this_machine
     from torchsmith.core.cores import builds_at_once
@@ -341,11 +331,6 @@ def _workspace(workspace: Workspace) -> Iterator[HealthCheck]:
         return
     detail = f"{workspace.source.name}, {counted(len(workspace.matrix.cells), 'build')}"
     yield HealthCheck("workspace", "works", detail)
-
-
-def _state(workspace: Workspace) -> Iterator[HealthCheck]:
-    if workspace.root is None:
-        return
     yield HealthCheck("state", "works", str(state_folder(workspace.root)))
     if abandoned := abandoned_states():
         found = f"{counted(len(abandoned), 'workspace')} moved or deleted; results stay in the store"
