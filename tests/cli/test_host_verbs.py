@@ -27,7 +27,7 @@ ZEN4 = ("--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06")
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: None)
+    monkeypatch.setattr("torchsmith.host.detect.active_python", lambda: None)
 
 
 def reports(name: str) -> list[str]:
@@ -209,7 +209,7 @@ def test_a_mac_is_a_system_with_its_release(
 def test_a_report_that_contradicts_itself_on_a_gpu_is_a_condition(call: Call) -> None:
     header = "name, compute_cap, driver_version"
     Path("gpu.csv").write_text(f"{header}\nNVIDIA GeForce RTX 4090, 7.0, 570.124.06\n")
-    out = call("pick", "--from", "gpu.csv").out
+    out = " ".join(call("pick", "--from", "gpu.csv").out.split())
     assert out.count("its NVIDIA GeForce RTX 4090 is sm70, as gpu.csv says and the catalog does not") == 2
 
 
@@ -296,10 +296,44 @@ def test_the_pip_command_comes_with_a_note_on_a_newer_driver(call: Call) -> None
 
 
 def test_an_active_python_without_a_wheel_is_a_condition(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: PythonVersion(3, 7))
-    result = call("pick", "--pip", "--cpu", "zen4", "--gpu", "none")
-    assert result.out.split()[2] == f"torch=={NEWEST}"
-    assert "provided that the Python is 3.11 to 3.15, not 3.7" in result.err
+    monkeypatch.setattr("torchsmith.host.detect.active_python", lambda: PythonVersion(3, 7))
+    result = call("pick", "--gpu", "none")
+    assert f"wheel ({NEWEST}, CPU, from release notes; needs Python 3.11 to 3.15)" in result.out
+    assert f"torch=={NEWEST}" in call("pick", "--gpu", "none", "--pip").out
+
+
+@pytest.mark.parametrize(
+    ("text", "system", "needs"),
+    [
+        ("Ubuntu 18, RTX 4090", "", ["x86_64-linux", "Python 3.10 to 3.14", "glibc 2.28"]),
+        ("Ubuntu 22.04 and Python version: 3.12, x86_64, RTX 4090", "Ubuntu 22.04", []),
+        ("openSUSE Tumbleweed x86_64, RTX 4090", "", ["Python 3.10 to 3.14", "glibc 2.28"]),
+        ("macOS on an Apple M3", "", ["Python 3.11 to 3.15", "macOS 14"]),
+        ("Ubuntu 14.04, RTX 4090", "Ubuntu 14.04", None),
+        ("CentOS 6, RTX 4090", "Enterprise Linux 6", None),
+        ("SLES 12, RTX 4090", "SUSE Linux 12", None),
+        ("openSUSE Leap 42.3, RTX 4090", "SUSE Linux 12", None),
+    ],
+)
+def test_a_wheel_states_what_it_needs_and_a_text_does_not_confirm(
+    text: str, system: str, needs: list[str] | None, call: Call
+) -> None:
+    Path("text.txt").write_text(text)
+    report = json.loads(call("pick", "--from", "text.txt", "--json").out)
+    assert report["host"].get("release", {}).get("value", "") == system
+    assert [wheel["needs"] for wheel in report["wheels"]] == ([] if needs is None else [needs])
+
+
+def test_on_nixos_builds_come_first_and_the_wheel_says_what_it_needs(call: Call) -> None:
+    for text in ("ID=nixos\nVERSION_ID=25.11\nGPU 0: NVIDIA GeForce RTX 4090\n", "NixOS with an RTX 4090"):
+        Path("text.txt").write_text(text)
+        report = json.loads(call("pick", "--from", "text.txt", "--json").out)
+        assert report["build_first"]
+        assert "nix-ld" in report["wheels"][0]["needs"][-1]
+        out = call("pick", "--from", "text.txt").out
+        assert out.index("own build") < out.index("PyTorch's own wheel")
+    Path("text.txt").write_text("a note from https://github.com/NixOS/nixpkgs: Ubuntu 22.04, RTX 4090")
+    assert not json.loads(call("pick", "--from", "text.txt", "--json").out)["build_first"]
 
 
 def test_words_are_equal_to_options(call: Call) -> None:
@@ -521,10 +555,10 @@ def test_the_cores_are_those_that_the_report_states(call: Call) -> None:
 def test_a_jetson_gets_its_makers_wheel_whatever_the_python_here(
     machine: tuple[str, ...], call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchsmith.verbs.pick.active_python", lambda: PythonVersion(3, 13))
+    monkeypatch.setattr("torchsmith.host.detect.active_python", lambda: PythonVersion(3, 13))
     [wheel] = json.loads(call("pick", *machine, "--json").out)["wheels"]
     assert "jetson" in wheel["pip"]
-    assert "the Python is 3.10" in wheel["assumptions"]
+    assert "Python 3.10" in wheel["needs"]
     assert wheel["drawbacks"] == []
     out = call("pick", *machine, "--python", "3.13").out
     assert re.search("Orin idle: no wheel of torch 2.8 or newer uses it.* for Python 3.13", out)
@@ -560,9 +594,9 @@ def test_the_gain_of_a_build_is_in_the_users_words(call: Call) -> None:
     out = call("pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "595.58.03").out
     assert "native code for your RTX 4090 (sm89); your CPU supports AVX-512" in out
     assert "all CPU code for avx512; GPU code for sm89 alone (the wheel: 1.1 GB installed)" in out
-    assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2):" in out
+    assert f"PyTorch's own wheel ({NEWEST}, CUDA 13.2; needs Python 3.11 to 3.15, glibc 2.28):" in out
     older = call("pick", "--cpu", "zen4", "--gpu", "none", "--python", "3.9").out
-    assert "(2.8.0, CPU, unverified): the last for Python 3.9" in older
+    assert "(2.8.0, CPU, from release notes; needs glibc 2.28): the last for Python 3.9" in older
 
 
 def test_a_driver_that_leaves_a_gpu_idle_is_to_be_updated_first(call: Call) -> None:
@@ -636,7 +670,7 @@ def test_a_wanted_torch_and_python_narrow_builds_and_wheels(call: Call) -> None:
 def test_the_python_of_the_active_environment_counts(
     call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("torchsmith.verbs.pick.active_python", active_python)
+    monkeypatch.setattr("torchsmith.host.detect.active_python", active_python)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     # There is no wheel for 3.7.
     for version, torch in {"3.10": "2.14.1", "3.9": "2.8.0", "3.7": NEWEST}.items():
@@ -644,7 +678,9 @@ def test_the_python_of_the_active_environment_counts(
         program.touch(0o755)
         (tmp_path / "python3").unlink(missing_ok=True)
         (tmp_path / "python3").symlink_to(program)
-        assert call("pick", "--pip", "--cpu", "zen4", "--gpu", "none").out.split()[2] == f"torch=={torch}"
+        assert call("pick", "--pip", "--gpu", "none").out.split()[2] == f"torch=={torch}"
+        elsewhere = json.loads(call("pick", "--cpu", "zen4", "--gpu", "none", "--json").out)
+        assert "python" not in elsewhere["host"], "that is the Python of another machine"
 
 
 def test_a_windows_machine_gets_its_wheel_and_a_word_on_wsl(call: Call) -> None:

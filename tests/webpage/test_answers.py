@@ -150,7 +150,7 @@ def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
         name, _, [[about, pip, *newer]] = looked_up(table, gpu, "zen4", driver, "general", "a GPU")
         assert name == build
         assert pip.startswith(f"pip install torch=={wheel}")
-        assert "unverified" in about
+        assert "release notes" in about
         assert newer[:1] == ["driver 580 or newer:"] * (gpu == "sm89" and driver != "580")
         assert "sm86" not in about or "your a GPU" in about
     ended = {key for key, product in table["products"].items() if product["ends"]}

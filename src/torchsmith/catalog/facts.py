@@ -158,6 +158,7 @@ class SystemRelease(Entry, frozen=True, kw_only=True):
     pattern: str
     glibc: str = ""  # or the name of another C library
     macos: str = ""
+    wheels: str = ""  # what wheels need there besides
 
 
 class JetPack(Entry, frozen=True, kw_only=True):

@@ -72,6 +72,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     create: Sequence[BuildRow]  # builds that would have to be added
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
+    build_first: bool  # in the answer: it is verified, or wheels need more than is usual on the system
     not_chosen: Sequence[CandidateRow]  # other builds that run
     no_tools: bool  # it is this machine, and neither Nix nor Flox is installed
 

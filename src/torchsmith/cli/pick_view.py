@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.cli.console import columns, command, command_lines, warn, write
+from torchsmith.cli.console import columns, command, command_lines, warn, width, wrapped, write
 from torchsmith.cli.pick_report import BuildRow, PickReport
 from torchsmith.core.text import grouped, some_of
 from torchsmith.host.wheels import WheelOffer
 
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
+PIPED = 120  # columns if there is no terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,11 @@ class AnswerLine:
 
 
 def print_pick(report: PickReport, *, everything: bool) -> None:
-    """Print the machine, PyTorch's wheels, and the builds with their commands. Builds that are verified come
-    before the wheels, unless they leave a GPU idle."""
+    """Print the machine, PyTorch's wheels, and the builds with their commands."""
     wheels = [*_wheel_lines(report)]
     builds = [*_build_lines(report)]
-    own_first = report.choice and all(chosen.verified and not chosen.idle for chosen in report.choice)
-    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if own_first else wheels + builds)]
+    answer = builds + wheels if report.build_first else wheels + builds
+    lines = [AnswerLine(report.machine, "dim"), *answer]
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
     while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
         place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
@@ -40,7 +40,8 @@ def print_pick(report: PickReport, *, everything: bool) -> None:
             break
         del lines[place]
     for line in lines:
-        write(line.text, line.style, wrap=line.wrap)
+        for part in wrapped(line.text, width() or PIPED, 2) if line.wrap else [line.text]:
+            write(part, line.style, wrap=False)
     if everything:
         write(f"for {report.workload} use: {report.workload_why}", "dim")
         reasons = grouped((row.why, row.name) for row in report.not_chosen)

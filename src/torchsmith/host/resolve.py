@@ -54,6 +54,7 @@ class Capability(msgspec.Struct, frozen=True):
     conflict: str = ""  # two facts that cannot both be true
     glibc: str = ""
     macos: str = ""  # its release
+    release: str = ""  # of its system, as systems.toml calls it
     windows: bool = False  # the driver is numbered as Windows' are
     spoken: tuple[tuple[str, str], ...] = ()  # what a person wrote and no tool: a code and a condition
 
@@ -93,6 +94,7 @@ def capability_of(facts: HostFacts) -> Capability:
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         glibc=facts.glibc.value if facts.glibc else "",
         macos=facts.macos.value if facts.macos else "",
+        release=facts.release.value if facts.release else "",
         windows=is_windows(facts.system) or (facts.windows is not None and facts.driver is not None),
         spoken=tuple(_spoken(facts)),
     )

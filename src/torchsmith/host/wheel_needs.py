@@ -87,18 +87,22 @@ def _stated(host: Capability, wish: WheelWish) -> Iterator[Requirement]:
         yield "for this CPU", lambda wheel: features.issuperset(cpu_needs(wheel))
 
 
-def conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str]:
-    """What is not known of a machine and must be true, besides what its GPUs need."""
-    likely = LIKELY.get(host.system)
-    missing = {*cpu_needs(wheel)} - (host.features or set())
-    pythons = () if wish.python else wheel.index.pythons
+def unconfirmed(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalog) -> Iterator[str]:
+    """Yield what a wheel needs, besides GPUs and drivers, that the facts of a machine do not confirm."""
+    system = wheel.index.system
     macos = wheel.index.gpu_macos.get(wheel.torch) or _least_macos(wheel, wish)
-    return [
-        *([f"the machine is {likely}"] if likely else []),
-        *([f"the Python is {listed(map(str, pythons), 'or')}"] if pythons else []),
-        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
-        *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
-    ]
+    if host.system in LIKELY:
+        yield system
+    if not wish.python:
+        yield f"Python {' to '.join(dict.fromkeys(map(str, (wheel.pythons[0], wheel.pythons[-1]))))}"
+    if not host.glibc and system.endswith("-linux"):
+        yield f"glibc {wheel.release.glibc}"
+    if macos and not host.macos:
+        yield f"macOS {macos}"
+    if missing := {*cpu_needs(wheel)} - (host.features or set()):
+        yield f"a CPU with {', '.join(sorted(missing))}"
+    if host.release and (more := catalog.systems[host.release].wheels):
+        yield more
 
 
 def releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:

@@ -25,7 +25,7 @@ from torchsmith.core.text import listed
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.host.wheel_needs import WheelWish, conditions, cpu_needs, releases, suitable, versions_beside
+from torchsmith.host.wheel_needs import WheelWish, cpu_needs, releases, suitable, unconfirmed, versions_beside
 
 
 class OtherWheel(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     cuda: str
     rocm: str
     gpu: str  # what it runs on besides CUDA and ROCm
-    pythons: tuple[PythonVersion, ...]
+    needs: tuple[str, ...]  # that the facts of the machine do not confirm, besides GPUs and drivers
     pip: str
     uv: str
     installed_mb: int  # without NVIDIA's own packages; 0: not known
@@ -63,10 +63,12 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What it is, and whether its code was read."""
+        """What it is, whether its code was read, and what it needs."""
         kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
         whose = "PyTorch's own" if self.publisher == "PyTorch" else f"{self.publisher}'s"
-        return f"{whose} wheel ({self.torch}, {kind}{', unverified' if self.unproved else ''})"
+        source = ", from release notes" if self.unproved else ""
+        needs = f"; needs {', '.join(self.needs)}" if self.needs else ""
+        return f"{whose} wheel ({self.torch}, {kind}{source}{needs})"
 
     @property
     def about(self) -> list[str]:
@@ -79,16 +81,10 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is for the CPU alone, and the machine has a GPU."""
         return bool(self.idle) and not (self.cuda or self.rocm or self.gpu)
 
-    def for_another_python(self, python: PythonVersion) -> WheelOffer:
-        """Return the same with the condition that the Python is not this one, for which there is no wheel."""
-        if len(self.pythons) == 1:  # which is a condition already
-            return self
-        text = f"the Python is {self.pythons[0]} to {self.pythons[-1]}, not {python}"
-        return msgspec.structs.replace(self, assumptions=(*self.assumptions, text))
-
 
 class _Offer(msgspec.Struct, frozen=True):
     wheel: Wheel
+    needs: tuple[str, ...]
     conditions: tuple[str, ...] = ()
     drawbacks: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
@@ -116,7 +112,7 @@ class _Offer(msgspec.Struct, frozen=True):
             cuda=str(index.cuda or ""),
             rocm=index.rocm,
             gpu=index.gpu,
-            pythons=self.wheel.pythons,
+            needs=self.needs,
             pip=f"pip {install}",
             uv=f"uv pip {install}",
             installed_mb=self.wheel.sizes_mb[1],
@@ -143,7 +139,13 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
     wish = wish or WheelWish()
-    bare = Capability(system=host.system, features=host.features, glibc=host.glibc, macos=host.macos)
+    bare = Capability(
+        system=host.system,
+        features=host.features,
+        glibc=host.glibc,
+        macos=host.macos,
+        release=host.release,
+    )
     candidates = _candidates(bare, wish, catalog)
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host, catalog) for one in candidates)
@@ -163,12 +165,12 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
 
 @lru_cache(1024)  # the page asks for every GPU and driver
 def _candidates(host: Capability, wish: WheelWish, catalog: Catalog) -> list[_Offer]:
-    """Of each index the newest wheel that suits, and an older one only if fewer conditions apply to it: GPU
-    code and driver are the same for all wheels of an index."""
+    """Of each index the newest wheel that suits, and an older one only if less of what it needs is unknown:
+    GPU code and driver are the same for all wheels of an index."""
     least: dict[str, int] = {}
     found = []
     for wheel in suitable(host, wish, catalog):
-        own = tuple(conditions(wheel, host, wish))
+        own = tuple(unconfirmed(wheel, host, wish, catalog))
         number = len(own) + bool(_macos_for_gpu(wheel, host))
         if number < least.get(wheel.index.name, number + 1):
             least[wheel.index.name] = number
@@ -220,8 +222,13 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
     if host.driver is None or driver_reaches(host.driver, needed) is None:
         conditions.append(driver_condition(needed, gpus, catalog)[1])
     unused = len(set(wheel.index.sms) - {sm for _, sm in used})
-    conditions = [*offer.conditions, *conditions]
-    return _Offer(wheel, tuple(conditions), tuple(drawbacks), unused=unused, sms=host.sms or ())
+    return msgspec.structs.replace(
+        offer,
+        conditions=tuple(conditions),
+        drawbacks=tuple(drawbacks),
+        unused=unused,
+        sms=host.sms or (),
+    )
 
 
 def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
@@ -359,7 +366,7 @@ def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
     conditions += [text for _, text in host.spoken]
     conditions.append(catalog.backends["rocm"].condition(index.rocm))
     unused = len({*index.gfx} - {*used.values()})
-    whole = _Offer(offer.wheel, (*offer.conditions, *conditions), unused=unused)
+    whole = msgspec.structs.replace(offer, conditions=tuple(conditions), unused=unused)
     return whole.leaving(tuple(name for name in targets if name not in used))
 
 
@@ -370,7 +377,7 @@ def _on_intel(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | Non
     if not names:
         return None
     condition = f"Intel's driver for {', '.join(names)} is installed"
-    whole = _Offer(offer.wheel, (*offer.conditions, condition))
+    whole = msgspec.structs.replace(offer, conditions=(condition,))
     return whole.leaving(tuple(name for name in host.non_nvidia_gpus if name not in names))
 
 
@@ -408,7 +415,8 @@ def _on_cpu(
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
         why = why if any(wheel.idle for wheel in others) else f"{why} for Python {wish.python}"
-    return _Offer(offer.wheel, offer.conditions, (f"leaves {', '.join(idle)} idle: {why}",), idle)
+    drawbacks = (f"leaves {', '.join(idle)} idle: {why}",)
+    return msgspec.structs.replace(offer, drawbacks=drawbacks, idle=idle)
 
 
 def _idle(host: Capability) -> Iterator[str]:

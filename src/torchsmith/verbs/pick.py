@@ -32,7 +32,6 @@ from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
-from torchsmith.host.active import active_python
 from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import Environment, build_commands, detect_environment
 from torchsmith.host.facts import HostFacts
@@ -119,8 +118,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
     request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
     stated = _python(request.python, catalog) if request.python else None
-    wanted = stated or (facts.python.value if facts.python else None)
-    python = wanted or active_python()
+    python = stated or (facts.python.value if facts.python else None)
+    # This machine's counts if something exists for it, one that is stated or that a report has always.
+    wanted = python if stated or request.machine.from_ else None
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
     candidates = _selected(opened, request, words) if complete else opened.cells_of(catalog.torch)
@@ -151,7 +151,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         tuple(name for name in request.package if name != catalog.torch.name),
         Selector.parse(request.selectors, catalog),
     )
-    wheels = _wheels(answer.host, wish, catalog, required=bool(request.python or facts.python))
+    wheels = _wheels(answer.host, wish, catalog, required=wanted is not None)
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
@@ -162,6 +162,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
         missing += [
             f"the machine has no {arch}; for one: torchsmith pick --gpu {arch}{more}" for arch in archs
         ]
+    choice = _choice(answer, here, catalog)
+    verified = bool(choice) and all(chosen.verified and not chosen.idle for chosen in choice)
+    release = catalog.systems.get(answer.host.release)
     matrix = opened.source.name if opened.root else f"profile {request.profile}" if request.profile else ""
     whose = f"the builds of {matrix}" if matrix else "all possible builds (no torchsmith.toml here)"
     return PickReport(
@@ -174,7 +177,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         served=answer.served or (is_windows(facts.system) and any(not wheel.idle for wheel in wheels)),
         workload=workload.name,
         workload_why=workload.why,
-        choice=_choice(answer, here, catalog),
+        choice=choice,
         unserved=answer.choice.unserved,
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
@@ -183,6 +186,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         create=_create(answer, here, opened),
         wheels=wheels,
         no_wheel="" if wheels else why_no_wheel(answer.host, catalog, wish),
+        build_first=verified or bool(release and release.wheels),
         not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not (here.nix or here.flox or request.machine.from_ or request.machine.cpu),
     )
@@ -228,9 +232,7 @@ def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required:
     if required or (found and not any(wheel.idle for wheel in found)):
         return found
     others = wheels_for(machine, catalog, msgspec.structs.replace(wish, python=None))
-    if not wish.python or (found and any(wheel.idle for wheel in others)):
-        return found
-    return [wheel.for_another_python(wish.python) for wheel in others]
+    return found if found and any(wheel.idle for wheel in others) else others
 
 
 def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[BuildRow]:

@@ -259,8 +259,7 @@ def _named(host: Capability) -> Capability:
 
 def wheel_lines(wheel: WheelOffer) -> list[str]:
     """Return what to know of a wheel, how to install it, and the same of one for a newer driver."""
-    pythons = " to ".join(dict.fromkeys((str(wheel.pythons[0]), str(wheel.pythons[-1]))))
-    own = ["; ".join([f"{wheel.title} for Python {pythons}", *wheel.about]), wheel.pip]
+    own = ["; ".join([wheel.title, *wheel.about]), wheel.pip]
     return own + ([f"{wheel.other.when}:", wheel.other.pip] if wheel.other else [])
 
 
