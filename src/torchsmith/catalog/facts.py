@@ -493,6 +493,11 @@ class WheelIndex(Entry, frozen=True, kw_only=True):
     read: Mapping[str, tuple[int, int]] = {}  # on the Python index: MB as a download, and installed
 
     @property
+    def kind(self) -> str:
+        """What its code runs on, with the release."""
+        return f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
+
+    @property
     def system(self) -> str:
         """As Nix writes it; Intel Macs and Windows have wheels too."""
         return self.name.partition(" ")[2]

@@ -60,7 +60,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     in_workspace: bool  # it is a torchsmith.toml
     machine: str  # in a line
     gpus_known: bool
-    served: bool  # a build runs here (on Windows a wheel), and every GPU has one that uses it
+    served: bool  # a wheel or build runs here and uses its GPUs, if it has any
     workload: str
     workload_why: str
     choice: Sequence[BuildRow]
@@ -157,7 +157,7 @@ def notes_on(answer: Pick, catalog: Catalog, *, reported: bool) -> list[str]:
     """Return notes about GPUs that the choice leaves out; if a report describes the machine, also what to run
     there for the facts that it does not state."""
     machine, texts = answer.host, []
-    if answer.idle_others:
+    if answer.idle_others and not answer.wanted:
         texts.append(why_idle(answer.idle_others, catalog))
     if reported and (commands := missing_commands(machine)):
         texts.append(f"for what the report does not say, add what these print there: {'; '.join(commands)}")

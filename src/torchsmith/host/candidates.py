@@ -9,6 +9,7 @@ from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import NotKnown
 from torchsmith.core.text import listed
 from torchsmith.host.commands import Environment
+from torchsmith.host.wheel_needs import nearest_release
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import state_of
 
@@ -23,7 +24,8 @@ def of_release(cells: Sequence[Cell], torch: str, catalog: Catalog) -> Sequence[
     lines = {line.name for line in catalog.lines.values() if is_release(line.torch, torch)}
     if not lines and not any(is_release(known, torch) for known in catalog.wheel_releases):
         known = ", ".join(line.torch for line in catalog.releases)
-        hint = f"known are {known}; torchsmith line list --online shows what is newest"
+        near = nearest_release(torch, catalog)
+        hint = f"{f'nearest is {near}; ' if near else ''}known are {known}"
         raise NotKnown(f"unknown torch release {torch!r}", hint=hint)
     return [cell for cell in cells if cell.line in lines]
 

@@ -63,6 +63,11 @@ class Capability(msgspec.Struct, frozen=True):
         """The architectures of all of its GPUs, each once."""
         return (*(self.sms or ()), *dict.fromkeys(arch for _, arch in self.targets))
 
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """Its GPUs of all makers by name, each once."""
+        return tuple(dict.fromkeys([*map(self.called, self.archs), *self.non_nvidia_gpus]))
+
     def called(self, arch: GpuArch) -> str:
         """The name of a GPU by its architecture; that, if the GPU has none."""
         return next((name for name, own in (*self.named, *self.targets) if own == arch), str(arch))

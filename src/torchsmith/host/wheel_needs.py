@@ -44,12 +44,17 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
         wheels = [wheel for wheel in wheels if meets(wheel)]
         if not wheels:
             return " ".join(["none", *(text for text, _ in wished[:place]), "is", text])
-    if not wish.selector.asks("cuda"):
+    if host.unknown_gpus:
         return ""
-    gpus = listed(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
+    gpus = listed(host.gpu_names)
     driver = f" with driver {host.driver}" if host.driver else ""
     none = " ".join(["none", *(text for text, _ in wished)])
-    return f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
+    why = f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
+    if wish.selector.asks("cuda"):
+        return why
+    near = nearest_release(wish.torch, catalog)
+    kinds = listed(dict.fromkeys(wheel.index.kind for wheel in wheels))
+    return f"{why}: it is for {kinds}{f'; nearest is torch {near}' if near else ''}"
 
 
 def _wished(host: Capability, wish: WheelWish, catalog: Catalog) -> Iterator[Requirement]:
@@ -103,6 +108,13 @@ def unconfirmed(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalo
         yield f"a CPU with {', '.join(sorted(missing))}"
     if host.release and (more := catalog.systems[host.release].wheels):
         yield more
+
+
+def nearest_release(torch: str, catalog: Catalog) -> str:
+    """The newest other release with wheels of the same minor release; empty if there is none."""
+    series = ".".join(torch.split(".")[:2])
+    known = (name for name in catalog.wheel_releases if is_release(name, series) and name != torch)
+    return max(known, key=version_key, default="")
 
 
 def releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:

@@ -81,6 +81,11 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is for the CPU alone, and the machine has a GPU."""
         return bool(self.idle) and not (self.cuda or self.rocm or self.gpu)
 
+    def uses_gpus_of(self, host: Capability) -> bool:
+        """Whether it uses the GPUs of a machine, or the machine has none."""
+        for_gpu = self.cuda or self.rocm or self.gpu or not host.gpu_names
+        return bool(for_gpu) and not (self.idle or host.unknown_gpus)
+
 
 class _Offer(msgspec.Struct, frozen=True):
     wheel: Wheel
@@ -397,7 +402,7 @@ def _on_cpu(
     offer: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
 ) -> _Offer:
     """The offer of a wheel for the CPU, and why GPUs stay idle."""
-    idle = tuple(_idle(host))
+    idle = () if (host.system or "").endswith("-darwin") else host.gpu_names
     unknown = [name for name in idle if words("amd_gpu").search(name) and not gfx_of_name(name, catalog)]
     if macos := _macos_for_gpu(offer.wheel, host):
         index, why = offer.wheel.index, f"torch {offer.wheel.torch} uses the GPU on macOS {macos} or newer"
@@ -417,9 +422,3 @@ def _on_cpu(
         why = why if any(wheel.idle for wheel in others) else f"{why} for Python {wish.python}"
     drawbacks = (f"leaves {', '.join(idle)} idle: {why}",)
     return msgspec.structs.replace(offer, drawbacks=drawbacks, idle=idle)
-
-
-def _idle(host: Capability) -> Iterator[str]:
-    yield from map(host.called, host.sms or ())
-    if not (host.system or "").endswith("-darwin"):
-        yield from host.non_nvidia_gpus

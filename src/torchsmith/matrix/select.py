@@ -230,7 +230,7 @@ def _known_alike(text: str, catalog: Catalog) -> str:
     looks = {
         r"sm_?\d+[af]?": [str(sm) for sm in catalog.gpus],
         r"(avx|armv)[\w.]*": list(catalog.isas),
-        r"(cuda)?\d+[._]\d+": releases,
+        r"cu\d+|(cuda)?\d+[._]\d+": releases,
     }
     for pattern, known in looks.items():
         if re.fullmatch(pattern, text):

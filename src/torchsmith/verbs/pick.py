@@ -36,7 +36,7 @@ from torchsmith.host.candidates import Holds, for_python, of_release, why_none
 from torchsmith.host.commands import Environment, build_commands, detect_environment
 from torchsmith.host.facts import HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
+from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheel_needs import WheelWish, why_no_wheel
 from torchsmith.host.wheels import WheelOffer, wheels_for
@@ -174,7 +174,7 @@ def pick(request: PickRequest | None = None) -> PickReport:
         in_workspace=opened.root is not None,
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None and not answer.host.unknown_gpus,
-        served=answer.served or (is_windows(facts.system) and any(not wheel.idle for wheel in wheels)),
+        served=answer.served or any(wheel.uses_gpus_of(answer.host) for wheel in wheels),
         workload=workload.name,
         workload_why=workload.why,
         choice=choice,
@@ -296,7 +296,7 @@ def _row(fit: Compatible, answer: host.Pick, catalog: Catalog) -> BuildRow:
         isa=fit.variant.isa,
         gpus=[*map(str, fit.used)],
         compiled_for=[*map(str, fit.exact)],
-        idle=[*map(answer.host.called, fit.idle)] if not fit.used else (),
+        idle=[*answer.host.gpu_names] if not fit.used else (),
         reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(fit.variant, catalog),
@@ -364,7 +364,7 @@ def run(
 
     The candidates are the builds of the workspace, or without one all that can be built. PyTorch's own wheel
     is offered too: the newest one that runs; [bold]$(torchsmith pick --uv)[/bold] installs it. The exit code
-    is 1 if no build runs, or none uses a GPU of the machine; with --pip and --uv, if no wheel runs.
+    is 0 if a wheel or build of the answer uses the machine's GPUs, or it has none, and else 1.
     [bold]--from[/bold] reads what [bold]--facts --json[/bold] printed on another machine.
     """
     if names + pip + uv + (json or facts) > 1:
