@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from torchsmith.cli.completion import candidates
 
 PLACES = (
     ("pick",),
@@ -161,3 +162,16 @@ def test_a_release_that_does_not_serve_names_the_nearest(call: Call, torch: str,
     result = call("pick", "--torch", torch, "RTX 4090", "--cpu", "zen4")
     assert f"nearest is {'torch ' if torch == '2.14.0' else ''}{near}" in result.out + result.err
     assert result.code == (1 if torch == "2.14.0" else 2)
+
+
+@pytest.mark.parametrize("count", ["-1x", "0x", "65x", "100000x"])
+def test_a_number_of_gpus_that_no_machine_has_is_an_error(call: Call, count: str) -> None:
+    answer = call("pick", f"--gpu={count} H100")
+    assert (answer.code, "give 1 to 64" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("start", "name"), [("RX 79", "RX 7900 XTX"), ("MI3", "MI300X"), ("Arc", "Arc A770")]
+)
+def test_gpus_of_amd_and_intel_are_completed(start: str, name: str) -> None:
+    assert name in [candidate for candidate, _ in candidates(["pick", "--gpu", start])]

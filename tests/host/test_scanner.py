@@ -281,7 +281,7 @@ def test_jetpack_5_is_refused_by_its_name(text: str) -> None:
     assert not answer.served
     assert wheels_for(answer.host, CATALOG)[0].uses_no_gpu
     reasons = [reason.text for miss in answer.near for reason in miss.reasons]
-    assert any("JetPack 6" in reason and "this driver is 35 (JetPack 5)" in reason for reason in reasons)
+    assert any("JetPack 6" in reason and "it has L4T 35 (JetPack 5)" in reason for reason in reasons)
 
 
 JTOP = " Model: NVIDIA Jetson AGX Orin Developer Kit\n Module: NVIDIA Jetson AGX Orin (64GB ram)\n"
@@ -422,3 +422,16 @@ def test_a_long_line_takes_no_longer_than_a_short_one() -> None:
     for word in ("-", "driver ", "a-", "NVIDIA A ", "GPU "):
         read_report((word * 8000)[:8000] + "\nNVIDIA GeForce RTX 4090\n", "log")
     assert time.process_time() - start < 3, "one of them alone took four seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("RTX 4090 with driver 570 and Python 3.12 on Ubuntu 22.04", ["--driver 570", "--python 3.12"]),
+        ("RTX 4090\nDriver Version: 570.124.06\nPython version: 3.12.3\n", []),
+    ],
+)
+def test_a_driver_or_python_that_a_sentence_names_is_not_passed_over(text: str, options: list[str]) -> None:
+    notes = [note.text for note in read_report(text, "paste").notes if "if that is" in note.text]
+    assert [option for option in options for note in notes if option in note] == options
+    assert len(notes) == len(options)

@@ -78,6 +78,7 @@ class Gfx(Entry, frozen=True, kw_only=True):
     generation: str
     generic: str = ""  # the generic target whose code it runs as well
     parts: tuple[str, ...] = ()  # patterns of their names
+    products: tuple[str, ...] = ()  # names, to complete and suggest
     chips: tuple[str, ...] = ()
     cpus: Mapping[str, str] = {}  # what it is called in CPUs, and patterns of those
     llvm: int = 14  # the first release of LLVM that has it; or an older one
@@ -92,6 +93,7 @@ class IntelGpu(Entry, frozen=True, kw_only=True):
     name: str
     title: str
     parts: tuple[str, ...]  # patterns of their names
+    products: tuple[str, ...] = ()  # names, to complete and suggest
 
 
 class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -103,7 +103,7 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
         ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else UNKNOWN_GPUS),
     ]
     if machine.sms:
-        parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
+        parts.append(machine.driver.title if machine.driver else "driver unknown (--driver states it)")
     if facts.python:
         parts.append(f"Python {facts.python.value}")
     return "; ".join(parts)

@@ -44,6 +44,12 @@ def for_python(
     return made, has and (lambda variant: any(has(variant.changed(python=own)) for own in usual))
 
 
+def built_pythons(catalog: Catalog) -> list[PythonVersion]:
+    """The Pythons that there are builds for."""
+    lines = [line for line in catalog.releases if not all(one.lacks_pin for one in line.every_build.values())]
+    return [python for python in catalog.pythons if any(python in line.pythons for line in lines)]
+
+
 def why_none(
     torch: str, python: str, selectors: Sequence[str], catalog: Catalog, here: Environment
 ) -> Iterator[str]:
@@ -52,7 +58,7 @@ def why_none(
     states = [(line, state) for line in lines if (state := state_of(line, catalog)).lacks]
     if not states:
         parts = [f"of torch {torch}"] * bool(torch) + [f"for Python {python}"] * bool(python)
-        known = [*map(str, catalog.pythons)]
+        known = [*map(str, built_pythons(catalog))]
         others = f"; builds are for {known[0]} to {known[-1]}" if python and python not in known else ""
         yield f"no candidate is {listed([*parts, *selectors])}{others}"
     for line, state in states:

@@ -47,7 +47,7 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
     if host.unknown_gpus:
         return ""
     gpus = listed(host.gpu_names)
-    driver = f" with driver {host.driver}" if host.driver else ""
+    driver = f" with {host.driver.title}" if host.driver else ""
     none = " ".join(["none", *(text for text, _ in wished)])
     why = f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
     if wish.selector.asks("cuda"):

@@ -412,11 +412,11 @@ def _on_cpu(
         return offer
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
     whose = releases(host, wish, catalog)
-    why = f"no wheel of {whose} uses it" + (f" with driver {host.driver}" if host.driver else "")
+    why = f"no wheel of {whose} uses it" + (f" with {host.driver.title}" if host.driver else "")
     if unknown:
         why = f"{listed(unknown)} is not known: --gpu with its target, such as gfx1100, decides"
     elif host.driver and needed and driver_reaches(host.driver, needed) is False:
-        why = f"driver {host.driver} is too old, every wheel of {whose} for it needs {needed} or newer"
+        why = f"{host.driver.title} is too old, every wheel of {whose} for it needs {needed} or newer"
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
         why = why if any(wheel.idle for wheel in others) else f"{why} for Python {wish.python}"

@@ -18,9 +18,8 @@ from torchsmith.catalog.gpu_names import (
     host_of_name,
     instance_of,
     product_of_name,
-    unknown_gpu,
 )
-from torchsmith.catalog.names import hardware_hint
+from torchsmith.catalog.suggest import suggestion, unknown_gpu
 from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
@@ -50,9 +49,8 @@ class Selector(msgspec.Struct, frozen=True):
         try:
             return cls(tuple(term for word in words for term in _terms(word, catalog)))
         except NotKnown as problem:
-            problem.hint = (
-                len(selectors) > 1 and hardware_hint(" ".join(selectors), catalog)
-            ) or problem.hint
+            together = suggestion(" ".join(selectors), catalog) if len(selectors) > 1 else ""
+            problem.hint = together or problem.hint
             raise
 
     def asks(self, axis: str) -> bool:
@@ -212,8 +210,8 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
     everything = [value for known in _vocabulary(catalog).values() for value in known]
     hint = next((f"{text} is {sm}" for sm in catalog.gpus if sm.capability == text), "")
     hint = f"torchsmith pick --gpu {text}" if instance_of(text, catalog) else hint
-    hint = hint or hardware_hint(text, catalog) or hardware_hint(selector, catalog)
     hint = hint or did_you_mean(text, everything, MIN_SIMILARITY) or _known_alike(text, catalog)
+    hint = hint or suggestion(text, catalog) or suggestion(selector, catalog)
     hint = hint or "such as sm120, sm9*, 'RTX 4090', cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"unknown selector or GPU {selector!r}", hint=hint)
 

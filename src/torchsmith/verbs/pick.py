@@ -32,9 +32,9 @@ from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
-from torchsmith.host.candidates import Holds, for_python, of_release, why_none
+from torchsmith.host.candidates import Holds, built_pythons, for_python, of_release, why_none
 from torchsmith.host.commands import Environment, build_commands, detect_environment
-from torchsmith.host.facts import HostFacts
+from torchsmith.host.facts import Fact, HostFacts
 from torchsmith.host.rank import Compatible, why_after
 from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import names_gpus
@@ -118,7 +118,9 @@ def pick(request: PickRequest | None = None) -> PickReport:
     request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
     stated = _python(request.python, catalog) if request.python else None
-    python = stated or (facts.python.value if facts.python else None)
+    if stated:
+        facts = msgspec.structs.replace(facts, python=Fact(stated, "the command line"))
+    python = facts.python.value if facts.python else None
     # This machine's counts if something exists for it, one that is stated or that a report has always.
     wanted = python if stated or request.machine.from_ else None
     # Of a built-in matrix, the cells of torch are enough.
@@ -202,7 +204,7 @@ def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> 
         text = " ".join(words)
         with suppress(Problem):
             known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
-            if (known.sms or known.targets) and not known.unknown_gpus:
+            if " " in text and (known.sms or known.targets) and not known.unknown_gpus:
                 sentence = f"echo {shell_word(text)} | torchsmith pick --from -"
                 problem.hint += f"; to describe a machine: {sentence}"
         raise
@@ -223,7 +225,9 @@ def _python(text: str, catalog: Catalog) -> PythonVersion:
     try:
         return PythonVersion.parse(text)
     except BadValue as error:
-        raise Invalid(str(error), hint=f"builds are for {listed(map(str, catalog.pythons))}") from error
+        free = "free-threaded Pythons are not known here; " if text.endswith("t") else ""
+        hint = f"{free}builds are for {listed(map(str, built_pythons(catalog)))}"
+        raise Invalid(str(error), hint=hint) from error
 
 
 def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required: bool) -> list[WheelOffer]:
@@ -385,7 +389,7 @@ def run(
             build = "; torchsmith pick shows a build that does" if report.choice or report.create else ""
             warn(f"no wheel runs on the machine{why}{build}")
         elif wheel.uses_no_gpu:
-            warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
+            warn(f"the wheel {wheel.drawbacks[0]}; --gpu none installs it")
         else:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
             unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)
