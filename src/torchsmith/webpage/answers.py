@@ -119,7 +119,7 @@ def _nvidia(gpu: Gpu, steps: Collection[DriverVersion], catalog: Catalog) -> Ite
     group = f"NVIDIA {gpu.title} ({gpu.name})"
     oldest = max(gpu.min_driver, min(steps))
     serving = {step for step in (*steps, oldest) if step >= oldest and not driver_ended(step, gpu)}
-    older = DriverVersion((oldest.parts[0] - 1,))
+    older = DriverVersion((oldest.parts[0] - 1,), f"older than {oldest.parts[0]}")
     branches = sorted({older, *(DriverVersion(step.parts[:1]) for step in serving)})
     drivers = () if gpu.tegra else tuple(branches)  # a Jetson has the driver of its JetPack
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
