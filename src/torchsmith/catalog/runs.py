@@ -9,7 +9,7 @@ import msgspec
 
 from torchsmith.catalog.axes import DriverVersion, GpuTarget, NamedTarget
 from torchsmith.catalog.facts import CudaToolkit, Gfx, Gpu, Isa, RetiredGpu
-from torchsmith.core.text import listed
+from torchsmith.core.text import listed, some_of
 
 Code = Literal["cubin", "ptx"]
 
@@ -80,7 +80,7 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
     """Whether a CPU with these features runs code of an instruction set."""
     missing = sorted(isa.needs.difference(features))
     if missing:
-        return RunsNot(f"{isa.name} needs {', '.join(missing)}, which the CPU lacks")
+        return RunsNot(f"{isa.name} needs {some_of(missing, 3)}, which the CPU lacks")
     return Runs("native", f"the CPU supports {isa.title}")
 
 

@@ -116,8 +116,6 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
         if gpu.name and gpu.sm and gpu.sm.prose:
             text = f"its {gpu.label} is {gpu.sm.value}, as {gpu.sm.source} says and the catalog does not"
             yield "gpu-spoken", text
-    if facts.instance and facts.instance.prose and not names:
-        yield "gpu-spoken", f"this machine is {facts.instance.value}, which a sentence names"
     if facts.system and facts.system.prose:
         machine, _, kernel = facts.system.value.partition("-")
         if kernel == "linux":
@@ -155,12 +153,12 @@ def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
     source = f"{stated.source}, {stated.value}"
     if facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         count = max(len(facts.gpus.value), 1) if facts.gpus else 1
-        gpu = GpuFacts(name=Fact(instance.gpu, source, stated.prose))
+        gpu = GpuFacts(name=Fact(instance.gpu, source))
         facts = replace(facts, gpus=Fact((gpu,) * count, source))
     cpu_facts = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
     if instance.cpu and not cpu_facts:
-        facts = replace(facts, microarchitecture=Fact(instance.cpu, source, stated.prose))
-    system = Fact(system_of_instance(instance, catalog), source, stated.prose)
+        facts = replace(facts, microarchitecture=Fact(instance.cpu, source))
+    system = Fact(system_of_instance(instance, catalog), source)
     return replace(facts, system=facts.system or system)
 
 

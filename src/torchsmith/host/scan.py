@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog, PythonVersion, builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx, SystemRelease
-from torchsmith.catalog.gpu_names import OR
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.ranges import latest_of, version_key
 from torchsmith.core.text import listed
@@ -313,15 +312,8 @@ class _Scan:
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None
 
     def _instance(self) -> Fact[str] | None:
-        """A kind of machine: one that a label states, else one that a sentence names."""
-        if stated := self.first.get("instance"):
-            return Fact(stated, self.source)
-        found = dict.fromkeys(words("instance").findall(self.text))
-        if len(found) > 1:
-            self._note(f"names {OR.join(found)}: state the GPU", spoken=True, gpu=True)
-            if not self.gpus and not self.amd_gpus:
-                self.gpus["#"] = {}
-        return Fact(next(iter(found)), self.spoken, True) if len(found) == 1 else None
+        """A kind of machine that a label states."""
+        return fact_of(self.first.get("instance"), self.source)
 
     def _named_gpus(self) -> Iterator[GpuFacts]:
         notes: list[Note] = []
