@@ -87,6 +87,7 @@ def test_a_sentence_is_an_error_that_says_how_it_is_read(
         answer = call("pick", *words)
         assert answer.code == 2
         assert f"echo '{' '.join(words)}' | torchsmith pick --from -" in answer.err
+    assert "--from" not in call("pick", "RTX", "4900", "Ubuntu").err
     assert "for a Mac: 'Apple M3'" in call("pick", "--gpu", "M3").err
     assert call("pick", "zen4", "--cpu", "zen3").code == 2
     assert "torchsmith pick --cpu zen4" in call("list", "Ryzen 7950X").err

@@ -25,18 +25,18 @@ def gpu_products(catalog: Catalog) -> dict[str, str]:
     return {name: generation for products in makers for name, generation in products}
 
 
-def suggestion(text: str, catalog: Catalog) -> str:
-    """A hint with the names that are near; empty if there are none."""
+def suggestion(text: str, catalog: Catalog, more: Iterable[str] = ()) -> str:
+    """A hint with the names of hardware, and of `more`, that are near; empty if there are none."""
     if mac_chip(f"Apple {text}", catalog):
         return f"for a Mac: 'Apple {text}'"
     if cpu := find_cpu_by_name(text, catalog):
         isas = ", ".join(cpu.isas) or "none of the instruction sets here"
         return f"{cpu.title} is a CPU that runs {isas}: torchsmith pick --cpu {cpu.name}"
-    names = next(filter(None, _alike(text, catalog)), [])
+    names = next(filter(None, _alike(text, catalog, more)), [])
     return f"did you mean {listed(names[:MOST], 'or')}?" if names else ""
 
 
-def _alike(text: str, catalog: Catalog) -> Iterator[list[str]]:
+def _alike(text: str, catalog: Catalog, more: Iterable[str]) -> Iterator[list[str]]:
     """Yield names: of a generation with these words, with them, beginning so, spelled nearly so."""
     words, products = name_words(text), gpu_products(catalog)
     if words:
@@ -44,7 +44,7 @@ def _alike(text: str, catalog: Catalog) -> Iterator[list[str]]:
         yield [name for name in products if holds(name_words(name), words)]
         called = (name for cpu in catalog.cpus.values() for name in cpu.also_called)
         yield [name for name in called if name.lower().startswith(text.lower())]
-        yield _near("".join(words), [*products, *map(str, catalog.gpus), *catalog.gfx])
+        yield _near("".join(words), [*products, *map(str, catalog.gpus), *catalog.gfx, *more])
 
 
 def _near(plain: str, names: Iterable[str]) -> list[str]:

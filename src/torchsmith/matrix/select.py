@@ -25,7 +25,6 @@ from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "torch", "cuda", "sm", "isa", "system", "line", "name")
 COMBINED = "words on one axis are alternatives, words on different axes must all match, ! excludes"
-MIN_SIMILARITY = 0.75  # h100 is not a misspelt sm100
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -208,10 +207,12 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
     if begins_like_gpu(selector.removeprefix("!")) and product_of_name(selector, catalog) is None:
         raise unknown_gpu(selector, catalog)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
+    releases = [*(f"CUDA {cuda}" for cuda in catalog.cuda), *(f"line {line}" for line in catalog.lines)]
+    numbered = re.fullmatch(r"cu\d+|(cuda)?\d+[._]\d+", text)
     hint = next((f"{text} is {sm}" for sm in catalog.gpus if sm.capability == text), "")
     hint = f"torchsmith pick --gpu {text}" if instance_of(text, catalog) else hint
-    hint = hint or did_you_mean(text, everything, MIN_SIMILARITY) or _known_alike(text, catalog)
-    hint = hint or suggestion(text, catalog) or suggestion(selector, catalog)
+    hint = hint or (f"known: {', '.join(releases)}" if numbered else "")
+    hint = hint or suggestion(text, catalog, everything) or suggestion(selector, catalog)
     hint = hint or "such as sm120, sm9*, 'RTX 4090', cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"unknown selector or GPU {selector!r}", hint=hint)
 
@@ -220,17 +221,3 @@ def _joins_axes(text: str, catalog: Catalog) -> bool:
     """Whether a word is several joined, each of an axis: sm90-avx512."""
     known = [value for values in _vocabulary(catalog).values() for value in values]
     return "-" in text and all(any(fnmatchcase(value, part) for value in known) for part in text.split("-"))
-
-
-def _known_alike(text: str, catalog: Catalog) -> str:
-    """What there is, if a word looks like a GPU, an instruction set or a release: sm95, avx51, 13.7."""
-    releases = [*(f"CUDA {cuda}" for cuda in catalog.cuda), *(f"line {line}" for line in catalog.lines)]
-    looks = {
-        r"sm_?\d+[af]?": [str(sm) for sm in catalog.gpus],
-        r"(avx|armv)[\w.]*": list(catalog.isas),
-        r"cu\d+|(cuda)?\d+[._]\d+": releases,
-    }
-    for pattern, known in looks.items():
-        if re.fullmatch(pattern, text):
-            return f"known: {', '.join(known)}"
-    return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -29,14 +29,14 @@ from torchsmith.cli.pick_report import (
 )
 from torchsmith.cli.pick_view import print_pick, why_missing
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
 from torchsmith.host.candidates import Holds, built_pythons, for_python, of_release, why_none
 from torchsmith.host.commands import Environment, build_commands, detect_environment
 from torchsmith.host.facts import Fact, HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.resolve import Capability
+from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheel_needs import WheelWish, why_no_wheel
 from torchsmith.host.wheels import WheelOffer, wheels_for
@@ -199,8 +199,14 @@ def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> 
     try:
         return opened.select(request.selectors).cells
     except NotKnown as problem:
-        if " " in (text := " ".join(words)):
-            problem.hint += f"; for a sentence: echo {shell_word(text)} | torchsmith pick --from -"
+        from torchsmith.host.read_report import read_report
+
+        text = " ".join(words)
+        with suppress(Problem):
+            known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
+            if " " in text and (known.sms or known.targets) and not known.unknown_gpus:
+                sentence = f"echo {shell_word(text)} | torchsmith pick --from -"
+                problem.hint += f"; to describe a machine: {sentence}"
         raise
 
 

@@ -154,10 +154,8 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     if name in map(str, catalog.cuda):
         hint = f"torchsmith list -p every {name} lists its builds"
         raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
-    if begins_like_gpu(name):
+    if begins_like_gpu(name) or re.fullmatch(r"sm_?\d+", name.strip().lower()):
         raise unknown_gpu(name, catalog)
-    if re.fullmatch(r"sm_?\d+", name.strip().lower()):
-        raise NotKnown(f"unknown GPU architecture {name}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None
 
 
