@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.catalog import Catalog, DriverVersion, Gpu, GpuTarget, Sm, Workload
+from torchsmith.catalog import Catalog, DriverVersion, GpuTarget, Sm, Workload
 from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
+    NvidiaGpu,
     Runs,
     RunsNot,
     driver_ended,
@@ -221,7 +222,7 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
 
 
 def driver_condition(
-    needed: DriverVersion, gpus: Iterable[Gpu], catalog: Catalog
+    needed: DriverVersion, gpus: Iterable[NvidiaGpu], catalog: Catalog
 ) -> tuple[DriverVersion, str]:
     """What must be true of an unknown driver: its release, or on a Jetson the JetPack that brings one."""
     gpus = tuple(gpus)

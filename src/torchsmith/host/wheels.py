@@ -8,11 +8,12 @@ from itertools import combinations
 
 import msgspec
 
-from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, Gpu, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.facts import CudaToolkit, Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name, product_of_name
 from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
+    NvidiaGpu,
     Runs,
     RunsNot,
     driver_ended,
@@ -213,17 +214,17 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
     if toolkit is None or not used:
         return None
     gpus = [gpu for gpu, _ in used]
+    needed = _least_driver(toolkit, gpus, host)
     drawbacks = [f"your {host.called(gpu.sm)} runs its code for {sm}" for gpu, sm in used if gpu.sm != sm]
     if host.driver is not None:
         verdict = driver_runs(toolkit, host.driver, windows=host.windows)
-        too_old = any(driver_reaches(host.driver, gpu.min_driver) is False for gpu in gpus)
+        too_old = driver_reaches(host.driver, needed) is False
         too_new = any(driver_ended(host.driver, gpu) for gpu in gpus)
         if isinstance(verdict, RunsNot) or too_old or too_new:
             return None
         own = any(gpu.tegra for gpu in gpus) and toolkit.version <= _cuda_of_jetpack(host.driver, catalog)
         drawbacks += [verdict.reason] if verdict.how == "compatible" and not own else []
     conditions = [text for _, text in host.spoken]
-    needed = _least_driver(toolkit, gpus, host)
     if host.driver is None or driver_reaches(host.driver, needed) is None:
         conditions.append(driver_condition(needed, gpus, catalog)[1])
     unused = len(set(wheel.index.sms) - {sm for _, sm in used})
@@ -236,16 +237,18 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
     )
 
 
-def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
+def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[NvidiaGpu, Sm]]:
     """Every NVIDIA GPU with the architecture whose code it runs; empty if the wheel lacks code for one."""
     used = [_code_for(sm, wheel.index.name, catalog) for sm in host.sms or ()]
     found = [one for one in used if one]
     return found if len(found) == len(used) else []
 
 
-def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -> DriverVersion:
+def _least_driver(toolkit: CudaToolkit, gpus: Iterable[NvidiaGpu], host: Capability) -> DriverVersion:
     """The oldest driver that runs a CUDA release on these GPUs."""
-    return max((drivers_of(toolkit, windows=host.windows)[0], *(gpu.min_driver for gpu in gpus)))
+    return max(
+        (drivers_of(toolkit, windows=host.windows)[0], *(gpu.min_driver for gpu in gpus if gpu.min_driver))
+    )
 
 
 def _cuda_of_jetpack(driver: DriverVersion, catalog: Catalog) -> CudaVersion:
@@ -315,32 +318,14 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
 
 
 @lru_cache(4096)  # asked for every wheel and driver
-def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[Gpu, Sm] | None:
+def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[NvidiaGpu, Sm] | None:
     """A GPU and the architecture whose code it runs; None if an index's wheels have none for it."""
     known, sms = catalog.gpus, catalog.wheels[index].sms
-    gpu = known.get(own) or _retired(own, catalog)
-    if gpu is None or own in sms or gpu.tegra:
+    gpu = known.get(own) or catalog.retired.get(own)
+    if gpu is None or gpu.min_driver is None or own in sms or gpu.tegra:
         return (gpu, own) if gpu and own in sms else None
     able = [sm for sm in sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
     return (gpu, max(able)) if able else None
-
-
-def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
-    """A GPU that builds no longer support, as far as wheels of PyTorch may still run on it."""
-    known = catalog.retired.get(sm)
-    if known is None or known.min_driver is None:
-        return None
-    return Gpu(
-        sm=sm,
-        generation=known.generation,
-        title=known.generation,
-        parts=(),
-        platforms=("x86_64-linux",),
-        min_driver=known.min_driver,
-        last_driver=known.last_driver,
-        tegra=known.tegra,
-        source=known.source,
-    )
 
 
 def _other_key(offer: _Offer) -> tuple[object, ...]:
