@@ -51,8 +51,6 @@ python3Packages.buildPythonApplication {
     root = ./.;
     fileset = lib.fileset.unions [
       ./src
-      ./tests/nixpkgs-mini
-      ./README.md
       ./LICENSE
       ./pyproject.toml
     ];

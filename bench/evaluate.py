@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.measure import Row, in_turn
+from torchsmith.cli.samples import HERE
 from torchsmith.core.process import find
 from torchsmith.nix.cache import ResultCache
 from torchsmith.nix.evaluate import EvaluationOptions, EvaluationRequest, evaluate
@@ -25,7 +26,7 @@ from torchsmith.recipe.read import read_recipe
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.checkout import recipes_in
 
-MINI = Path(__file__).parent.parent / "tests" / "nixpkgs-mini"
+MINI = HERE / "nixpkgs"
 WORKERS = 2
 
 

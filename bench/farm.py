@@ -12,12 +12,13 @@ from bench.measure import Row, Timing
 from bench.simulation import simulate_farms, simulated_jobs, tasks_of
 from torchsmith.building.plan import evaluate_recipes
 from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.samples import HERE
 from torchsmith.nix.evaluate import EvaluationOptions
 from torchsmith.nix.tool import find_nix
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.workspace.checkout import recipes_in
 
-MINI = Path(__file__).parent.parent / "tests/nixpkgs-mini"
+MINI = HERE / "nixpkgs"
 
 
 def rows() -> Iterator[Row]:

@@ -155,8 +155,8 @@ def test_other_shells_call_what_the_one_that_runs_the_tutorial_calls(shell: str,
 @pytest.mark.parametrize("guide", sorted(one.stem for one in (ROOT / "docs/guides").glob("*.md")))
 def test_the_commands_of_a_guide_run(guide: str, clone: Path) -> None:
     (clone / "reader").mkdir()
-    (clone / "nixpkgs").symlink_to("tests/nixpkgs-mini")
-    (clone / "nixpkgs-6a030d5").symlink_to("tests/nixpkgs-mini")
+    (clone / "nixpkgs").symlink_to("src/torchsmith/cli/samples/nixpkgs")
+    (clone / "nixpkgs-6a030d5").symlink_to("src/torchsmith/cli/samples/nixpkgs")
     lines = [line.replace("/mnt/", f"{clone}/") for line in commands(f"docs/guides/{guide}.md")]
     assert lines
     typed([*PREPARED[guide], *lines], clone / "reader")

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tools.reference import kinds
 from torchsmith.workspace.readmes import table
 
 WITHOUT_FORMAT = ("build",)
@@ -56,6 +57,8 @@ def document_schema(name: str, kind: Any) -> dict[str, Any]:
         for field, comment in _comments(structs.get(title)).items():
             if field in part.get("properties", ()):
                 part["properties"][field]["description"] = comment
+    if "ErrorFields" in types:
+        types["ErrorFields"]["properties"]["code"]["enum"] = sorted(kind.code() for kind in kinds())
     number = "" if name in WITHOUT_FORMAT else f":{getattr(kind, 'FORMAT', 1)}"
     id = f"urn:torchsmith:{schema_name(name).removesuffix('.schema.json')}{number}"
     whole = {"$schema": DRAFT, "$id": id, "title": f"torchsmith {printed_by(name)}", **schema}

@@ -10,7 +10,7 @@ from typing import Any
 from tools.catalog_pages import catalog_pages
 from tools.json_pages import json_pages
 from tools.pictures import pictures
-from tools.public_names import public_page, public_stub
+from tools.public_names import public_modules, public_page, public_stub
 from tools.reference import errors_page, exit_page
 from tools.rule_pages import rule_pages
 from tools.verb_pages import full_overview, overview, verb_pages
@@ -23,7 +23,7 @@ from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.error_report import ErrorReport
 from torchsmith.cli.pick_report import PickReport
 from torchsmith.edit.align import Alignment
-from torchsmith.edit.proposal import EditReport
+from torchsmith.edit.facts import EditReport
 from torchsmith.host.facts import HostFacts
 from torchsmith.matrix.describe import Explanation
 from torchsmith.repair.diagnose import Diagnosis
@@ -61,6 +61,7 @@ def pages() -> dict[str, str]:
         "src/torchsmith/cli/overview.txt": overview(),
         "src/torchsmith/cli/overview-all.txt": full_overview(),
         "src/torchsmith/__init__.pyi": public_stub(),
+        "src/torchsmith/public.json": public_modules(),
         "docs/python-functions.md": public_page(NOTE),
         **pictures(),
         **rule_pages(NOTE),
@@ -111,8 +112,8 @@ object with a `format` number, and has a JSON Schema, whose `$id` has that numbe
 the number; a field that is removed or changes its meaning raises it, and CHANGELOG.md says how.
 
 `build --json` prints one event per line, as objects without a format. An error is a document too (the
-last one below), and a message on stderr: the [code](exit-codes.md#kinds-of-errors) is stable, the message
-may change. Unknown values are null or left out."""
+last one below; the last line of `build`), and a message on stderr: the [code](exit-codes.md#kinds-of-errors)
+is stable, the message may change. Unknown values are null or left out."""
 
 
 def main(check: bool) -> int:

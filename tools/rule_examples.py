@@ -74,8 +74,8 @@ def _shown_files(files: Files, others: Files) -> str:
 
 
 def _changed_lines(good: str, bad: str) -> tuple[str, str]:
-    """The lines that differ in two texts, with one line around them."""
-    right, wrong = good.splitlines(), bad.splitlines()
+    """The lines that differ in two texts, with one line around them, and no comments."""
+    right, wrong = (COMMENT.sub("", text).splitlines() for text in (good, bad))
     changes = SequenceMatcher(None, right, wrong, autojunk=False).get_opcodes()
     _, right_from, right_to, wrong_from, wrong_to = next(change for change in changes if change[0] != "equal")
     return (
@@ -88,6 +88,7 @@ def _shown(lines: list[str]) -> str:
     return textwrap.dedent("\n".join(line for line in lines if line.strip()))
 
 
+COMMENT = re.compile(r"^ *# .*\n|(?<=\S) *# .*|\n(?=\n)", re.MULTILINE)
 VERSION = "export PYTORCH_BUILD_VERSION=${oldAttrs.version}"
 # A right recipe and the mistake that a rule finds in it: rule, recipe, right text, wrong text.
 CHANGES: list[tuple[str, str, str, str]] = [
@@ -158,8 +159,8 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS805", NAME, "gpuTargets = [ gpuArchSM ]", "gpuTargets = [ gpuArch ]"),
     ("TS807", NAME, "python3Packages.torch.override {", "python3Packages.buildPythonPackage {"),
     ("TS808", NAME, "python3Packages.torch.override", "python3Packages.numpy.override"),
+    ("TS810", NAME, "passthru = oldAttrs.passthru // {", "passthru = {"),
     ("TS810", NAME, 'preConfigure = (oldAttrs.preConfigure or "")', 'preConfigure = ""'),
-    ("TS813", NAME, "broken = false;", "broken = true;"),
     ("TS851", NAME, 'pname = "pytorch210', 'TORCH_CUDA_ARCH_LIST = "12.0";\n      pname = "pytorch210'),
     ("TS901", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", ""),
     ("TS902", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", "sha256-short"),

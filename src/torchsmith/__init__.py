@@ -1,7 +1,7 @@
 """torchsmith: from one file that says which PyTorch builds you ship to builds that are proved.
 
 The names in `__all__` are public; the rest may change. Importing torchsmith starts nothing and reads nothing:
-a name is loaded when it is first used. __init__.pyi, which type checkers read, is the table of names.
+a name is loaded when it is first used. public.json has their modules, and __init__.pyi is for type checkers.
 """
 
 from types import FunctionType
@@ -11,11 +11,11 @@ __version__ = "0.3.0.dev0"
 
 def _modules() -> dict[str, str]:
     """The module of each public name."""
-    import re
+    import json
     from pathlib import Path
 
-    stub = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-    return {name: module for module, name in re.findall(r"^from (\S+) import (\w+)", stub, re.MULTILINE)}
+    names: dict[str, str] = json.loads(Path(__file__).with_name("public.json").read_bytes())
+    return names
 
 
 def __getattr__(name: str) -> object:
@@ -38,13 +38,13 @@ def _checked(function: FunctionType) -> object:
     """A function that refuses what is not its request with a TypeError that names the request."""
     from functools import wraps
 
-    kind = function.__globals__[function.__annotations__["request"].removesuffix(" | None")]
+    kind = function.__globals__[function.__annotations__["request"]]
 
     @wraps(function)
     def checked(*args: object, **named: object) -> object:
-        given = args[0] if args else named.get("request")
-        if given is not None and not isinstance(given, kind):
-            got = type(given).__name__
+        given = {"request": args[0]} if args else named
+        if "request" in given and not isinstance(given["request"], kind):
+            got = type(given["request"]).__name__
             raise TypeError(f"{function.__name__}() takes a torchsmith.{kind.__name__}, not {got}")
         return function(*args, **named)
 

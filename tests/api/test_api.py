@@ -7,7 +7,7 @@ import io
 import re
 import subprocess
 import sys
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ import torchsmith
 from tests.artifact.toy import make_environment
 from tests.building.conftest import ARM
 from tools.public_names import functions
+from torchsmith.cli.console import print_json
 from torchsmith.cli.panels import VERBS
 from torchsmith.cli.request import Request
+from torchsmith.core.problem import Usage
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/python.md").read_text()
@@ -43,7 +45,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nix_h
     assert len(names["todo"].pending) == len(names["todo"].changes)
     assert {change.kind for change in names["done"].changes} == {"create"}
     assert names["checked"].named == len(names["workspace"].matrix.cells)
-    assert not [one for one in names["checked"].findings if one.severity.value == "error"]
+    assert not [one for one in names["checked"].findings if one.severity is torchsmith.Severity.ERROR]
     assert names["proved"].report.checks
     assert names["tried"].results
     assert printed.count("/nix/store/") >= 3
@@ -68,7 +70,7 @@ def test_a_program_of_ten_lines_picks_audits_and_verifies(tmp_path: Path) -> Non
 def test_the_examples_have_the_annotated_types(tmp_path: Path) -> None:
     file = tmp_path / "examples.py"
     file.write_text("\n".join(re.findall(r"^```python(?: program)?\n(.*?)^```", PAGE, re.M | re.S)))
-    argv = [sys.executable, "-m", "mypy", "--config-file=", "--no-incremental", str(file)]
+    argv = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-incremental", str(file)]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -117,7 +119,13 @@ def test_a_wrong_argument_is_a_type_error_that_names_it(kind: str, fields: dict[
 
 @pytest.mark.parametrize(
     ("function", "given", "kind"),
-    [("pick", "RTX 4090", "PickRequest"), ("verify", {}, "VerifyRequest"), ("plan", {}, "PlanRequest")],
+    [
+        ("pick", "RTX 4090", "PickRequest"),
+        ("verify", {}, "VerifyRequest"),
+        ("plan", {}, "PlanRequest"),
+        ("build", None, "BuildRequest"),
+        ("pick", None, "PickRequest"),
+    ],
 )
 def test_a_function_takes_its_own_request_alone(function: str, given: object, kind: str) -> None:
     with pytest.raises(TypeError, match=rf"{function}\(\) takes a torchsmith\.{kind}, not "):
@@ -154,12 +162,36 @@ def test_every_request_checks_its_types() -> None:
         torchsmith.MachineOptions(gpu=[80])  # type: ignore[list-item]
 
 
-def test_functions_that_may_be_called_without_a_request() -> None:
-    [line] = re.findall(r"^- (.*) may be called without a request", PAGE, re.MULTILINE)
-    alone = {
-        one.name
-        for one in functions()
-        if signature(getattr(torchsmith, one.name)).parameters["request"].default is None
-    }
-    assert set(re.findall(r"`(\w+)`", line)) == alone
+def test_a_request_without_required_fields_may_be_left_out() -> None:
+    for one in functions():
+        fields = signature(getattr(torchsmith, one.request)).parameters.values()
+        needed = any(field.default is Parameter.empty for field in fields)
+        request = signature(getattr(torchsmith, one.name)).parameters["request"]
+        assert (request.default is Parameter.empty) is needed, one.name
     assert torchsmith.doctor() == torchsmith.doctor(torchsmith.DoctorRequest())
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("BuildRequest", {"jobs": -5}),
+        ("BuildRequest", {"timeout": -3}),
+        ("NixOptions", {"memory": float("nan")}),
+        ("NixOptions", {"memory": float("inf")}),
+        ("CoverRequest", {"fleet": "sample", "best": 0}),
+        ("CompareRequest", {"a": "x", "b": "y", "runs": -1}),
+        ("WriteOptions", {"wait": -1}),
+        ("AuditRequest", {"paths": [""]}),
+        ("PlanRequest", {"workspace": ""}),
+        ("ShowRequest", {"name": " "}),
+    ],
+)
+def test_an_empty_or_impossible_value_is_a_problem_that_names_it(kind: str, fields: dict[str, Any]) -> None:
+    with pytest.raises(Usage, match=rf"{kind}\.{[*fields][-1]}"):
+        getattr(torchsmith, kind)(**fields)
+
+
+def test_a_report_as_json_is_what_the_verb_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = torchsmith.pick_facts(torchsmith.PickRequest(machine=torchsmith.MachineOptions(gpu="sm90")))
+    print_json(facts)
+    assert capsys.readouterr().out == torchsmith.to_json(facts) + "\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -168,6 +170,16 @@ def test_a_gpu_in_the_place_of_a_build_is_told_from_one(call: Call) -> None:
     assert "--gpu sm89" in answer.err
 
 
+def test_a_library_that_can_be_started_is_a_library(call: Call, tmp_path: Path) -> None:
+    """glibc's own prints its version if it is run."""
+    shutil.copy("/bin/true", tmp_path / "true.so")
+    assert call("verify", tmp_path / "true.so").code == 1
+    maps = Path("/proc/self/maps").read_text().split()
+    libc = call("verify", next(word for word in maps if word.endswith("/libc.so.6")))
+    assert libc.code == 0
+    assert re.search(r"^GPU code +none$", libc.out, re.MULTILINE)
+
+
 def test_a_file_that_is_not_right_has_its_faults_counted(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "program.so"
     path.write_bytes(library(elves.entry(90))[:200])
@@ -192,7 +204,7 @@ FAMILY = elves.container(elves.entry(100, flags=0x200011))
 @pytest.mark.parametrize(
     ("extra", "text"),
     [
-        (2, "yes, native code (2 of 5 compiled files are for sm100f alone)"),
+        (2, "yes, native code\n2 of 5 compiled files are for sm100f alone"),
         (3, "no: 3 of 6 compiled files have no code for it"),
     ],
 )
@@ -207,6 +219,7 @@ def test_code_for_a_family_of_gpus_beside_the_rest_is_not_missed_on_others(
     assert (answer.code, answer.out.strip()) == (int(text.startswith("no")), f"H100 (sm90): {text}")
     [asked] = json.loads(call("verify", str(path), "--gpu", "B200", "--json").out)["gpus"]
     assert asked["runs"], "all of it is for this GPU"
+    assert call("verify", str(path)).out.count("for sm100f alone") == (extra == 2)
 
 
 def test_code_for_a_family_in_one_library_is_not_an_extra_of_another(call: Call, tmp_path: Path) -> None:

@@ -68,6 +68,18 @@ def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path, call: 
     assert [line.split(":")[0] for line in told.out.splitlines()] == ["1 recipe"]  # and no finding
 
 
+def test_code_scanning_knows_a_finding_again_that_moved_or_is_said_in_other_words() -> None:
+    def prints(*findings: Finding) -> list[str]:
+        report = AuditReport(recipes=1, files=1, findings=findings)
+        [ran] = json.loads(reports.as_sarif(report, Path.cwd()))["runs"]
+        return [one["partialFingerprints"]["torchsmith/v2"] for one in ran["results"]]
+
+    first = Finding("TS201", "Title", Severity.ERROR, Where("a.nix", 3), "it is wrong", source="  x = 1;")
+    moved = replace(first, where=Where("a.nix", 9), message="it is not right", source="x = 1;")
+    assert prints(first) == prints(moved)
+    assert len({*prints(first, moved), *prints(replace(first, rule="TS204"))}) == 3
+
+
 def test_programs_get_json_and_sarif(repo: Path, audited: Audit) -> None:
     table = json.loads(audited("--json").out)
     assert table["recipes"] == 2
@@ -80,9 +92,8 @@ def test_programs_get_json_and_sarif(repo: Path, audited: Audit) -> None:
     assert told["tool"]["driver"]["version"] == torchsmith.__version__
     rules = told["tool"]["driver"]["rules"]
     assert all(rules[one["ruleIndex"]]["id"] == one["ruleId"] for one in told["results"])
-    assert len({one["partialFingerprints"]["torchsmith/v1"] for one in told["results"]}) == len(
-        told["results"]
-    )
+    prints = [one["partialFingerprints"] for one in told["results"]]
+    assert len({one["torchsmith/v2"] for one in prints}) == len(prints)
     for one in told["results"]:
         assert told["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"]
         assert one["level"] in ("error", "warning", "note")

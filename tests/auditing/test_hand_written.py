@@ -56,6 +56,11 @@ def test_rules_that_did_not_run_are_said(tmp_path: Path, call: Call) -> None:
         assert ("rules that depend on it did not run" in call("audit", ".", cwd=tmp_path).out) is said
 
 
+def test_patches_are_not_to_be_extended_if_an_overlay_has_another_source() -> None:
+    text = changed(OF_TORCH, ('    pname = "pytorch210', '    patches = [ ];\n    pname = "pytorch210'))
+    assert found(f"{NAME}-v2", text, "TS810") == []
+
+
 NOT_BROKEN = "broken = false; # the pin objects to CUDA 13 alone, which the fixes above answer"
 
 
@@ -117,7 +122,7 @@ ARM = "pytorch-python313-cuda13_0-sm110-armv9"
             "TS703",
             "++ [ ourTorch.out ];",
         ),
-        (ARM, [("+sve2", "+sve2+bf16")], "TS501", "have -march=armv9-a+sve+sve2+bf16 beyond armv9"),
+        (ARM, [("+sve2", "+sve2+bf16")], "TS501", "-march=armv9-a+sve+sve2+bf16 is not one of armv9's flags"),
     ],
 )
 def test_a_finding_says_what_is_right(

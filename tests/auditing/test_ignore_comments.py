@@ -36,9 +36,12 @@ def test_a_comment_that_names_no_rule_is_an_error_and_silences_nothing(words: st
     assert ignoring(words, tmp_path) == ["TS012", "TS401"]
 
 
-@pytest.mark.parametrize("directive", ["ingore", "ignored", "Ignore", "description", "lines"])
+@pytest.mark.parametrize(
+    "directive", ["ingore", "ignored", "Ignore", "description", "lines", "ignore=TS401", "noqa=", "disable:"]
+)
 def test_another_word_after_torchsmith_is_an_error(directive: str, tmp_path: Path) -> None:
     assert ignoring(" TS401", tmp_path, f"torchsmith: {directive}") == ["TS012", "TS401"]
+    assert ignoring(" TS401", tmp_path, f"torchsmith:{directive}") == ["TS012", "TS401"]
 
 
 def test_only_a_comment_that_begins_so_is_read(tmp_path: Path) -> None:
@@ -56,6 +59,8 @@ def test_ids_that_silence_nothing_are_named(words: str, unused: list[str], tmp_p
     recipe.write_text(RIGHT[NAME].replace(old, new))
     found = [one for one in audit((recipe,)).findings if one.rule == "TS013"]
     assert [one.message.split()[0] for one in found] == unused
+    hints = ["remove TS402 from the comment" if "," in words else "remove the comment"]
+    assert [one.hint for one in found] == hints * len(unused)
     chosen = audit((recipe,), choice=RuleSelection(select=("TS013", "TS401"))).findings
     assert not [one for one in chosen if one.rule == "TS013"]  # a rule that is not checked finds nothing
 

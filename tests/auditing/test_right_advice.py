@@ -3,7 +3,9 @@ severe as the mistake."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from torchsmith.auditing.suppress import RuleSelection
 from torchsmith.catalog import builtin_catalog
 
 RIGHT = right_texts()
+ARM = "pytorch-python313-cuda13_0-sm110-armv9"
 WIDE = right_texts(narrowed=False)
 PINS = builtin_catalog().pins
 AVX512 = "-mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma"
@@ -33,12 +36,12 @@ def told(name: str, *changes: tuple[str, str], texts: dict[str, str] = RIGHT) ->
     return [one for one in found if one.severity is not Severity.NOTE]
 
 
-def flags_of(name: str, flags: str) -> list[Finding]:
+def flags_of(name: str, flags: str, texts: dict[str, str] = RIGHT) -> list[Finding]:
     """What TS501 says of a recipe with a list of flags."""
     text = re.sub(
         r"cpuFlags = \[.*?\]",
         f"cpuFlags = [ {' '.join(f'{chr(34)}{flag}{chr(34)}' for flag in flags.split())} ]",
-        RIGHT[name],
+        texts[name],
         count=1,
         flags=re.DOTALL,
     )
@@ -126,19 +129,85 @@ def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
     found = {one.rule: one for one in told(NAME, *wrong)}
     assert "no CUDA 13.0" in found["TS201"].message
     assert PINS["6a030d5"].rev in found["TS201"].hint
-    assert found["TS304"].hint == ""
+    assert "TS304" not in found
 
 
-def test_a_mistyped_revision_is_a_warning_with_the_right_one() -> None:
-    rev = next(pin.rev for pin in PINS.values() if pin.rev in RIGHT[NAME])
-    [finding] = [one for one in told(NAME, (rev, f"{rev[:-1]}{'01'[rev[-1] == '0']}")) if one.rule == "TS201"]
-    assert (finding.severity, rev in finding.hint) == (Severity.WARNING, True)
+@pytest.mark.parametrize("sm", ["sm12", "sm130"])
+def test_a_gpu_that_no_catalog_knows_is_one_message(sm: str) -> None:
+    [finding] = [
+        one for one in findings_of(NAME.replace("sm120", sm), RIGHT[NAME]) if one.severity is Severity.ERROR
+    ]
+    assert (finding.rule, "sm120" in finding.hint) == ("TS403", True)
+    assert "TS601" not in [one.rule for one in findings_of(NAME.replace("sm120", sm), RIGHT[NAME])]
+    later = RIGHT[NAME].partition("\n")[2].replace('"12.0"', '"13.0"').replace("sm120", "sm130")
+    found = findings_of(NAME.replace("sm120", "sm130"), later, Path("theirs"))
+    assert Severity.ERROR not in [one.severity for one in found]
+
+
+def test_a_merge_conflict_is_named(tmp_path: Path) -> None:
+    text = (
+        RIGHT[NAME]
+        .replace("  gpuArchSM", "<<<<<<< HEAD\n=======\n  gpuArchSM")
+        .replace("in\n", ">>>>>>> other\nin\n")
+    )
+    for name in (f"{NAME}.nix", "torch.nix"):
+        (tmp_path / name).write_text(text)
+    findings = audit((tmp_path,)).findings
+    assert [(one.rule, one.message) for one in findings] == [
+        ("TS001", "a merge conflict is not resolved")
+    ] * 2
+    assert "<<<<<<<" in text.splitlines()[(findings[0].where.line or 0) - 1]
+
+
+@pytest.mark.parametrize(
+    "change", [("30d5", "3d05"), ("53571", "5357l"), ("53571", "5371"), ("53571", "535711")]
+)
+def test_a_mistyped_revision_is_an_error_with_the_right_one(change: tuple[str, str]) -> None:
+    rev = PINS["6a030d5"].rev
+    [finding] = [one for one in told(NAME, (rev, rev.replace(*change))) if one.rule in ("TS201", "TS205")]
+    assert (finding.rule, finding.severity, rev in finding.hint) == ("TS201", Severity.ERROR, True)
+
+
+def test_an_abbreviated_revision_is_not_mistyped() -> None:
+    rev = PINS["6a030d5"].rev
+    assert [one.rule for one in told(NAME, (rev, rev[:-1]))] == ["TS205"]
 
 
 def test_flags_that_the_shell_does_not_export_do_not_reach_the_compiler() -> None:
     unexported = ("export CXXFLAGS=", "CXXFLAGS=")
     assert [one.rule for one in told(NAME, unexported)] == ["TS502"]
     assert told(NAME, unexported, ("export CFLAGS=", "export CXXFLAGS\n        export CFLAGS=")) == []
+
+
+LINE = 'export CXXFLAGS="-I/build/cccl-compat'  # after the one that passes the flags
+
+
+@pytest.mark.parametrize("line", [f'{LINE}"', f'{LINE} $CXXFLAG"', f'for x in a; do true; done\n{LINE}"'])
+def test_a_later_line_that_drops_the_flags_is_an_error_in_its_place(line: str) -> None:
+    [finding] = told(NAME, ("export TERM=dumb", line))
+    assert (finding.rule, finding.severity) == ("TS502", Severity.ERROR)
+    assert finding.source.strip() == line.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{LINE} $CXXFLAGS"',
+        f"{LINE} ''${{CXXFLAGS:-}}\"",
+        f'{LINE} \\\n  $CXXFLAGS"',
+        """export CXXFLAGS='-I/build'" $CXXFLAGS\"""",
+        f'before="$CXXFLAGS"\n{LINE} $before"',
+        'CXXFLAGS+=" -I/build"',
+        f'if [ -n "$debug" ]; then\n{LINE}"\nfi',
+        "cat > flags.sh <<END\nCXXFLAGS=-O2\nEND",
+        f"''${{lib.optionalString debug ''\n{LINE}\"\n''}}".replace("''$", "$", 1),
+        'export CFLAGS="$CXXFLAGS"',
+        'CXXFLAGS="-O1" make -C tools',
+        f'[ -n "$debug" ] &&\n  {LINE}"',
+    ],
+)
+def test_a_later_line_may_keep_the_flags_in_many_ways(line: str) -> None:
+    assert "TS502" not in [one.rule for one in told(NAME, ("export TERM=dumb", line))]
 
 
 def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
@@ -153,10 +222,6 @@ def test_a_version_that_stays_the_pins_is_reported_once() -> None:
     assert [one.rule for one in found] == ["TS306"]
     assert found[0].where.line
     assert "-DTORCH" not in found[0].hint
-
-
-def test_a_recipe_that_is_marked_as_broken_is_one_finding() -> None:
-    assert [one.rule for one in told(NAME, ("broken = false;", "broken = true;"))] == ["TS813"]
 
 
 def test_a_cuda_that_a_pin_lacks_is_in_another_whatever_release_is_built() -> None:
@@ -212,6 +277,39 @@ def test_flags_are_judged_by_what_they_switch_on(flags: str, severity: Severity 
     assert [one.severity for one in flags_of(NAME, flags)] == ([severity] if severity else [])
 
 
+@pytest.mark.parametrize(
+    ("name", "flags", "right"),
+    [
+        (NAME, f"{AVX512} -march=skylake-avx521", "skylake-avx512"),
+        (NAME, f"-march=armv8.2-a {AVX512}", ""),
+        (ARM, "-march=armv8.2-a+fp16+dotprd", "dotprod"),
+        (ARM, "-march=armv8.2a+fp16+dotprod", "armv8.2-a"),
+    ],
+)
+def test_a_name_that_gcc_does_not_know_is_an_error_with_the_nearest(
+    name: str, flags: str, right: str
+) -> None:
+    [finding] = flags_of(name, flags)
+    assert (finding.severity, right in finding.hint) == (Severity.ERROR, True)
+    [rev] = {pin.rev for pin in PINS.values() if pin.rev in RIGHT[name]}
+    elsewhere = {name: RIGHT[name].replace(rev, rev[::-1])}
+    [finding] = flags_of(name, flags, elsewhere)
+    assert finding.severity is Severity.WARNING  # its gcc may be newer
+
+
+@pytest.mark.needs("cross-gcc")
+@pytest.mark.parametrize("platform", ["x86_64-linux", "aarch64-linux"])
+def test_the_catalog_has_every_name_that_gcc_lists(platform: str) -> None:
+    compiler = builtin_catalog().compilers[platform]
+    for wrong, known in (("wrong", compiler.march), ("armv8-a+wrong", compiler.extensions)):
+        command = [f"{platform}-gnu-gcc", f"-march={wrong}", "-xc", "-S", "-o-", "/dev/null"]
+        said = subprocess.run(
+            command, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True
+        ).stderr
+        listed = re.findall(r"valid arguments .*?are: ([^;\n]*)", said)
+        assert known == () or (listed and {*listed[0].split()} <= {*known})
+
+
 def test_no_finding_is_worse_than_its_rule_says() -> None:
     rules = [*CHANGES, ("TS506", CPU, "export TERM=dumb", "export USE_CUDA=0")]
     for rule, name, old, new in rules:
@@ -242,7 +340,8 @@ def test_a_false_claim_is_placed_at_its_word(description: str, source: str) -> N
     text = DESCRIBED.replace("DESCRIPTION", description)
     [finding] = [one for one in findings_of(NAME, text) if one.rule == "TS601"]
     assert finding.source.strip() == source
-    assert finding.message == "the description names L40S; the recipe is for sm120 (L40S is sm89)"
+    assert finding.message == "the description names L40S; the recipe is for sm120"
+    assert finding.hint == "L40S is sm89"
     column = text.splitlines()[finding.where.line - 1].index("L40S") + 1
     assert finding.where.column == column
 
@@ -258,24 +357,36 @@ def test_a_false_claim_that_a_wrapper_passes_is_placed_in_the_wrapper(tmp_path: 
     assert (Path(finding.where.file).name, finding.where.line) == (recipe.name, 2)
 
 
-RELEASES = (
-    ([""], "the comment # torchsmith: line {newest} states it"),
-    (["", "2.9.1"], "the comment # torchsmith: line 2.9 states it"),
-    (["", "", "2.9.1"], "--line 2.9 states it for all of them, the comment # torchsmith: line 2.9 for one"),
-    (["", "2.9.1", "2.9.1", "2.8.0"], "the comment # torchsmith: line 2.9 states it"),
-    (["", ""], "--line {newest} states it for all of them, the comment # torchsmith: line {newest} for one"),
+OF_ANOTHER_FILE = """{ }:
+let pkgs = import (fetchTarball "https://github.com/NixOS/nixpkgs/archive/REV.tar.gz") { }; in
+pkgs.python3Packages.torchvision.override { torch = import ./torch.nix; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("pins", "hint"),
+    [
+        (["0182a36"], "the comment # torchsmith: line 2.9 states it"),
+        (
+            ["0182a36", "0182a36"],
+            "--line 2.9 states it for all of them, the comment # torchsmith: line 2.9 for one",
+        ),
+        (
+            ["0182a36", "fe5e41d"],
+            "--line LINE states it for all of them, the comment # torchsmith: line LINE for one",
+        ),
+    ],
 )
-
-
-@pytest.mark.parametrize(("versions", "hint"), RELEASES)
-def test_how_to_state_a_release_fits_the_recipes(versions: list[str], hint: str, tmp_path: Path) -> None:
-    for gpu, version in zip(("sm80", "sm86", "sm89", "sm90"), versions, strict=False):
-        text = DESCRIBED.replace("DESCRIPTION", '"PyTorch"')
-        text = text.replace("meta =", f'version = "{version}"; meta =') if version else text
-        (tmp_path / f"pytorch-python313-cuda13_0-{gpu}-avx2.nix").write_text(text)
+def test_the_line_to_state_is_that_of_the_torch_of_its_nixpkgs(
+    pins: list[str], hint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "torch.nix").write_text("{ }")
+    for gpu, pin in zip(("sm80", "sm90"), pins, strict=False):
+        recipe = tmp_path / f"torchvision-python313-cuda12_8-{gpu}-avx2.nix"
+        recipe.write_text(OF_ANOTHER_FILE.replace("REV", PINS[pin].rev))
     [finding] = audit((tmp_path,), choice=RuleSelection(select=("TS210",))).findings
-    assert finding.hint == hint.format(newest=builtin_catalog().releases[0].name)
-    assert finding.where.file.endswith("sm80-avx2.nix") is (versions.count("") == 1)
+    assert finding.hint == hint
+    assert finding.where.file.endswith("sm80-avx2.nix") is (len(pins) == 1)
 
 
 def test_a_hash_that_is_right_is_not_to_be_replaced_by_itself() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from tests.building.farm import LoopbackBuilder, loopback
 from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.samples import HERE
 from torchsmith.verbs.apply import ApplyRequest, apply
 
-MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+MINI = HERE / "nixpkgs"
 ARM = os.uname().machine == "aarch64"
 CELL = "python313-cuda13_0-sm121-armv8_2" if ARM else "python313-cuda13_0-sm90-avx2"
 SM, ISA = CELL.split("-")[-2:]

@@ -165,7 +165,7 @@ def test_a_build_for_another_backend_is_not_estimated_by_cuda(tmp_path: Path) ->
     torchsmith.apply(torchsmith.ApplyRequest(workspace=tmp_path))
     recipes = choose([ROCM, ROCM.replace("avx512", "avx2")], open_workspace(tmp_path), tmp_path).recipes
     jobs = jobs_of_recipes(recipes, tmp_path, {}, CATALOG)
-    assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["not estimated"] * len(jobs)
+    assert [expect(job.work, (), CATALOG, 16).basis for job in jobs] == ["unknown"] * len(jobs)
     cost = cost_of([Variant.parse(job.name, CATALOG) for job in jobs], CATALOG)
     assert (len(jobs), cost.cores, cost.not_estimated) == (2, 0, tuple(job.name for job in jobs))
 
@@ -281,7 +281,7 @@ def test_pin_moves_the_builds_of_other_backends(target: str, tmp_path: Path) -> 
     block = f'[[matrix]]\npython = ["3.13"]\ntarget = ["{target}"]\n{isa}'
     (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\n{block}')
     nobody_asked = "0123456789012345678901234567890123456789"
-    after = propose(tmp_path, Move("2.9", nobody_asked)).after
+    after = propose(open_workspace(tmp_path), Move("2.9", nobody_asked)).after
     cell = after.matrix.cells[0]
     build = after.catalog.lines["2.9"].build_for(cell.variant.toolkit)
     assert (str(cell.variant.target), build and build.pin) == (target, nobody_asked[:7])
@@ -290,14 +290,16 @@ def test_pin_moves_the_builds_of_other_backends(target: str, tmp_path: Path) -> 
 def test_a_nixpkgs_with_another_release_of_a_backend_is_refused(tmp_path: Path) -> None:
     block = '[[matrix]]\npython = ["3.13"]\ntarget = ["rocm6_4-gfx942"]\nisa = ["avx2"]\n'
     (tmp_path / "torchsmith.toml").write_text(f'format = 1\nline = "2.9"\n{block}')
-    with pytest.raises(Problem, match=r"45dbc76 has no rocm 6\.4"):
-        propose(tmp_path, Move("2.9", "45dbc76"))
+    with pytest.raises(Problem, match=r"45dbc76 has no ROCm 6\.4"):
+        propose(open_workspace(tmp_path), Move("2.9", "45dbc76"))
 
 
 def test_a_line_is_added_for_the_releases_that_a_nixpkgs_has(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text('format = 1\nprofile = "rocm"\n')
     pairs = {"torchvision": "0.24.1", "torchaudio": "2.9.1"}
-    line = propose_line(tmp_path, "mine", Move("2.9", "45dbc76", torch="2.9.1", versions=pairs)).after
+    line = propose_line(
+        open_workspace(tmp_path), "mine", Move("2.9", "45dbc76", torch="2.9.1", versions=pairs)
+    ).after
     backends = line.catalog.lines["mine"].backends
     assert {name: [*releases] for name, releases in backends.items()} == {"rocm": ["7.1"], "mps": [""]}
     name = "pytorch-python313-rocm7_1-gfx1150-avx2"

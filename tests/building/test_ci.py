@@ -95,7 +95,9 @@ def test_a_workflow_that_could_not_install_torchsmith_is_not_written(workspace: 
     file.write_text(f"{text.replace(CI, '')}\n[ci]\n{lines}")
     assert call("ci", "github", "-w", workspace).code == 0, "the lines of the hint are enough"
     file.write_text(text.replace(ADDRESS, "wheels/torchsmith.whl"))
-    assert call("ci", "github", "-w", workspace).error == "not-found"
+    missing = call("ci", "github", "-w", workspace)
+    assert missing.error == "not-found"
+    assert f"-w {workspace}/wheels " in missing.err
     (workspace / "wheels").mkdir()
     (workspace / "wheels/torchsmith.whl").touch()
     assert "pip install 'wheels/torchsmith.whl'" in call("ci", "github", "-w", workspace).out

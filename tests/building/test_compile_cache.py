@@ -28,7 +28,7 @@ TORCH = estimate_row(CATALOG, "pytorch", gpu=True)
 X86, ARM = "x86_64-linux", "aarch64-linux"
 
 
-def plan(*cells: str, seconds: Mapping[str, float] = {}, basis: Basis = "a guess") -> BuildPlan:
+def plan(*cells: str, seconds: Mapping[str, float] = {}, basis: Basis = "guess") -> BuildPlan:
     """A plan of torches, each of which takes 100 seconds unless stated."""
     names = [f"pytorch-python313-{cell}" for cell in cells]
     jobs = [
@@ -67,7 +67,7 @@ def test_another_toolkit_python_or_platform_shares_nothing_and_a_cpu_build_neith
 
 def test_durations_on_record_hold_what_the_cache_gave_already() -> None:
     cells = ("cuda13_0-sm90-avx2", "cuda13_0-sm90-avx512")
-    assert seconds(plan(*cells, basis="this build")) == [100, 100]
+    assert seconds(plan(*cells, basis="own_build")) == [100, 100]
 
 
 def started(planned: BuildPlan, slots: int) -> list[list[str]]:
@@ -86,7 +86,7 @@ def started(planned: BuildPlan, slots: int) -> list[list[str]]:
 def test_cells_of_one_gpu_follow_each_other_however_long_each_took() -> None:
     cells = [f"cuda13_0-{sm}-{isa}" for isa in ("avx2", "avx512") for sm in ("sm90", "sm120")]
     planned = plan(
-        *cells, seconds={"cuda13_0-sm120-avx512": 90, "cuda13_0-sm90-avx2": 110}, basis="this build"
+        *cells, seconds={"cuda13_0-sm120-avx512": 90, "cuda13_0-sm90-avx2": 110}, basis="own_build"
     )
     assert started(planned, 1) == [["sm90-avx2"], ["sm90-avx512"], ["sm120-avx2"], ["sm120-avx512"]]
 

@@ -79,6 +79,7 @@ def test_it_goes_all_the_way(tmp_path: Path, nix_here: Path, call: Call) -> None
     place = make(tmp_path)
     added = call(*place.words("package", "add", "torchblend", *SOURCE))
     assert added.code == 0, added.err
+    assert call(*place.words("apply")).code == 0
     assert rules(call, place) == {"TS901"}, "the source's hash is still to be learned"
     assert call(*place.words("fix-hashes", "package:torchblend")).code == 0
     assert rules(call, place, "--eval") == set()
@@ -96,6 +97,7 @@ def test_it_goes_all_the_way(tmp_path: Path, nix_here: Path, call: Call) -> None
 def test_the_audit_judges_what_a_template_says(tmp_path: Path, nix_here: Path, call: Call) -> None:
     place = make(tmp_path, template=TEMPLATE.replace(LIST, '"8.0"'))
     assert call(*place.words("package", "add", "torchblend", *SOURCE)).code == 0
+    assert call(*place.words("apply")).code == 0
     assert rules(call, place) == {"TS901", "TS401"}
 
 
@@ -152,4 +154,5 @@ def test_a_template_may_include_its_neighbours(tmp_path: Path, nix_here: Path, c
     place = make(tmp_path, template="".join([*head, "  #? include phases.nix\n", *rest]))
     (tmp_path / "templates/phases.nix").write_text("".join(phases))
     assert call(*place.words("package", "add", "torchblend", *SOURCE)).code == 0
+    assert call(*place.words("apply")).code == 0
     assert "cp -r build/torchmix" in (tmp_path / f"build-torchblend/.flox/pkgs/{BLEND}.nix").read_text()

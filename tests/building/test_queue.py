@@ -15,7 +15,7 @@ X86, ARM = "x86_64-linux", "aarch64-linux"
 
 def queue(limits: Limits, *systems: str, memory_gb: float = 1.0) -> JobQueue:
     jobs = [Job(f"k{at}", f"n{at}", (), "pytorch", True, system) for at, system in enumerate(systems)]
-    cost = Expected(seconds=60.0, memory_gb=memory_gb, build_gb=1.0, store_gb=1.0, basis="a guess")
+    cost = Expected(seconds=60.0, memory_gb=memory_gb, build_gb=1.0, store_gb=1.0, basis="guess")
     return JobQueue(jobs, {job.key: cost for job in jobs}, limits)
 
 
@@ -51,7 +51,7 @@ def test_a_job_of_a_system_without_slots_does_not_start() -> None:
 
 def test_a_large_job_is_overtaken_by_a_bounded_number_of_small_ones() -> None:
     jobs = [Job(f"k{at}", f"n{at}", (), "pytorch", True, X86) for at in range(50)]
-    small = Expected(seconds=1.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, basis="a guess")
+    small = Expected(seconds=1.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, basis="guess")
     costs = {job.key: small for job in jobs}
     costs |= {"k0": replace(small, seconds=9.0), "k1": replace(small, seconds=5.0, memory_gb=8.0)}
     queue = JobQueue(jobs, costs, Limits({X86: 2}, 2, 4, memory_gb=8.0))

@@ -80,7 +80,7 @@ def test_a_rehearsal_compiles_a_sample_and_says_what_the_whole_takes(
         next(plan["expected"][job["key"]]["basis"] for job in plan["jobs"] if place.torch in job["recipes"])
         for plan in (before, after)
     ]
-    assert basis == ["a guess", "its rehearsal"]
+    assert basis == ["guess", "own_rehearsal"]
     assert call(*place.words("runs")).code == 0
     log = call(*place.words("runs", "log", f"{PREFIX}{place.torch}")).out
     assert f"rehearsal: compiled {len(figures['compiled'])} of " in log

@@ -94,7 +94,7 @@ def go(
     run = Run(
         jobs=JobQueue(
             jobs,
-            {one.key: Expected(60, memory, 1, 1, "a guess") for one in jobs},
+            {one.key: Expected(60, memory, 1, 1, "guess") for one in jobs},
             Limits({X86: slots}, slots, 8, 20.0),
         ),
         retries=Retries(),
@@ -218,12 +218,12 @@ def refusal(machine: Machine, expected: Sequence[Expected], share: Share, per_co
 
 
 def test_too_little_memory_or_disk_is_refused_with_the_numbers() -> None:
-    torch = Expected(7200, 48, 20, 2.5, "a guess")
+    torch = Expected(7200, 48, 20, 2.5, "guess")
     small = Machine(4, 2.0, 10, 500, one_disk=False)
     assert refusal(small, [torch], Share(1, 1, 2.0), 3.0) == ["memory", "3.0 GB", "2.0 GB"]
     assert refusal(small, [torch] * 5, Share(1, 4, 64), 3.0) == ["disk", "12 GB", "10 GB"]
     tiny = Machine(4, 64, 0.002, 500, one_disk=False)
-    few = [Expected(1, 1, 0.01, 0.01, "a guess")]
+    few = [Expected(1, 1, 0.01, 0.01, "guess")]
     assert refusal(tiny, few, Share(1, 4, 64), 0.1) == ["disk", "10.2 MB", "2.0 MB"]
     together = Machine(4, 64, 100, 100, one_disk=True)
     assert refusal(together, [torch] * 40, Share(1, 4, 64), 3.0)[:2] == ["disk", "120 GB"]
@@ -272,7 +272,7 @@ def test_attempts_wait_longer_and_longer_so_that_a_builder_can_reboot(
     backend = Scripted(lambda *_: "error: unexpected end-of-file")
     number = record.start_run("scripted", [])
     run = Run(
-        jobs=JobQueue([job("a")], {"a": Expected(60, 1, 1, 1, "a guess")}, Limits({X86: 1}, 1, 8, 20.0)),
+        jobs=JobQueue([job("a")], {"a": Expected(60, 1, 1, 1, "guess")}, Limits({X86: 1}, 1, 8, 20.0)),
         retries=Retries(),
         recorder=Recorder(record, number, tmp_path / "logs", events.append),
         backend=backend,
@@ -303,7 +303,7 @@ def test_recipes_that_do_not_evaluate_leave_the_run_undone(tmp_path: Path) -> No
 def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
     record, events = open_record(tmp_path), list[Event]()
     backend = Scripted()
-    costs = {name: Expected(60, 1, 1, 1, "a guess") for name in "ab"}
+    costs = {name: Expected(60, 1, 1, 1, "guess") for name in "ab"}
     run = Run(
         jobs=JobQueue([job("a"), job("b", "a")], costs, Limits({X86: 1}, 1, 8, 20.0)),
         retries=Retries(),

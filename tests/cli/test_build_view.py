@@ -30,7 +30,7 @@ def job(key: str, isa: str = "", recipes: tuple[str, ...] = ()) -> Job:
 
 
 def plan(*jobs: Job) -> BuildPlan:
-    expected = Expected(seconds=3600.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, steps=0, basis="a guess")
+    expected = Expected(seconds=3600.0, memory_gb=1.0, build_gb=1.0, store_gb=1.0, steps=0, basis="guess")
     return BuildPlan(jobs, {job.key: expected for job in jobs}, Share(1, 1, 1.0), largest_gb=1.0)
 
 
@@ -71,7 +71,7 @@ def test_recipes_stand_before_what_they_need_and_long_jobs_before_short_ones(
 
 def test_a_job_without_an_estimate_states_no_hours(capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(job(NAME, recipes=(NAME,)), job("magma"))
-    unknown = dataclasses.replace(planned.expected[NAME], basis="not estimated", guesses=("seconds",))
+    unknown = dataclasses.replace(planned.expected[NAME], basis="unknown", guesses=("seconds",))
     print_plan(dataclasses.replace(planned, expected={**planned.expected, NAME: unknown}))
     text = capsys.readouterr().out
     text = " ".join(text.split())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -112,3 +114,71 @@ def test_programs_agree_by_their_request_or_by_a_function(smaller: Path) -> None
     assert apply(ApplyRequest(workspace=smaller), confirm=agree).written
     assert [change.path for change in shown[0].pending if change.kind == "delete"] == [GONE]
     assert not (smaller / GONE).exists()
+
+
+def test_recipes_of_a_package_that_is_no_longer_asked_for_are_deleted_if_they_were_written_here(
+    tmp_path: Path, call: Call
+) -> None:
+    toml = tmp_path / "torchsmith.toml"
+    toml.write_text(TOML.replace('["pytorch"]', '["pytorch", "torchaudio"]'))
+    assert call("apply", "-w", tmp_path).code == 0
+    shutil.copytree(tmp_path / "build-torchaudio", tmp_path / "kept")
+    assert call("package", "remove", "torchaudio", "-w", tmp_path).code == 0
+    recipes = [*tmp_path.glob("build-torchaudio/.flox/pkgs/*.nix")]
+    assert len(recipes) == 2
+    assert call("apply", "-w", tmp_path, "--yes").code == 0
+    assert not any(recipe.exists() for recipe in recipes)
+    assert len([*tmp_path.glob("kept/.flox/pkgs/*.nix")]) == 2, "a copy of a repository is not torchsmith's"
+    assert call("apply", "-w", tmp_path, "--check").code == 0
+
+
+def git(repo: Path, *words: str, check: bool = True) -> str:
+    identity = ("-c", "user.name=x", "-c", "user.email=y", "-c", "core.editor=true")
+    argv = ["git", "-C", str(repo), *identity, *words]
+    return subprocess.run(argv, check=check, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("verb", ["merge", "cherry-pick", "rebase"])
+def test_nothing_is_written_while_a_merge_is_in_progress(verb: str, smaller: Path, call: Call) -> None:
+    repo, page = smaller / "build-pytorch", smaller / "build-pytorch/README.md"
+    git(repo, "branch", "other")
+    page.write_text("mine")
+    git(repo, "commit", "-qam", "mine")
+    git(repo, "switch", "-q", "other")
+    page.write_text("theirs")
+    git(repo, "commit", "-qam", "theirs")
+    git(repo, verb, "main", check=False)
+    before = git(repo, "status", "--porcelain")
+    for words in ((), ("--commit", "--allow-dirty", "--adopt", "all")):
+        refused = call("apply", "-w", str(smaller), "--yes", *words)
+        assert (refused.code, refused.error) == (1, "refused")
+        assert f"a {verb} is in progress in {repo}" in refused.err
+    assert git(repo, "status", "--porcelain") == before
+    git(repo, verb, "--abort")
+    assert call("apply", "-w", str(smaller), "--yes").code == 0
+
+
+def test_the_advice_for_a_file_that_is_not_committed_works(smaller: Path, call: Call) -> None:
+    (smaller / "build-pytorch/notes.txt").write_text("mine")
+    refused = call("apply", "-w", str(smaller), "--commit", "--yes")
+    assert (refused.code, refused.error) == (1, "refused")
+    assert "git stash --include-untracked" in refused.err
+    git(smaller / "build-pytorch", "stash", "--include-untracked")
+    assert call("apply", "-w", str(smaller), "--commit", "--yes").code == 0
+
+
+def test_only_files_that_torchsmith_wrote_are_staged(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "torchsmith.toml").write_text(TOML)
+    (tmp_path / "build-pytorch").mkdir()
+    for name in ("README.md", "default.nix"):
+        (tmp_path / "build-pytorch" / name).write_text("{ }\n")
+    assert call("apply", "-w", str(tmp_path)).code == 0
+    untracked = git(tmp_path / "build-pytorch", "ls-files", "--others").split()
+    assert untracked == ["README.md", "default.nix"]
+
+
+def test_a_recipe_that_cannot_be_read_is_counted_as_broken(smaller: Path, call: Call) -> None:
+    (smaller / GONE).write_text("( 1\n")
+    applied = call("apply", "-w", str(smaller))
+    assert applied.code == 1
+    assert "recipes: 1 broken, 1 up to date" in " ".join(applied.err.split())

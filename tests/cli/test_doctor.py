@@ -29,7 +29,7 @@ def test_a_bare_machine_is_told_what_to_install(
     with_tools(monkeypatch)
     found = checks(call)
     assert found["Python"]["health"] == "works"
-    assert found["git"]["health"] == "does not work"
+    assert found["git"]["health"] == "broken"
     assert found["Nix"]["health"] == found["Flox"]["health"] == found["workspace"]["health"] == "missing"
     assert "nixos.org" in found["Nix"]["todo"]
     assert call("doctor").code == 1
@@ -48,7 +48,7 @@ def test_a_tool_that_hangs_or_fails_is_a_finding(tmp_path: Path, monkeypatch: py
     found = {one.name: one for one in examine(open_workspace(None))}
     assert "time" in found["git"].found
     assert found["Flox"].found == "broken"
-    assert {found[name].health for name in ("git", "Flox", "Nix")} == {"does not work"}
+    assert {found[name].health for name in ("git", "Flox", "Nix")} == {"broken"}
 
 
 @pytest.mark.parametrize(("memory", "health"), [(10.0, "warning"), (11.0, "works")])
@@ -93,11 +93,11 @@ def test_a_compile_cache_needs_its_folder_its_permission_and_the_sandbox(tmp_pat
         return [check.health for check in _ccache(str(folder), settings)]
 
     assert list(_ccache("", boxed)) == []
-    assert healths(boxed) == ["does not work"], "no folder"
+    assert healths(boxed) == ["broken"], "no folder"
     folder.mkdir(mode=0o700)
-    assert healths(boxed) == ["does not work", "works"], "not for the build users"
+    assert healths(boxed) == ["broken", "works"], "not for the build users"
     folder.chmod(0o770)
     assert healths(boxed) == ["works", "works"]
-    assert healths(boxed | {"build-users-group": "another"}) == ["does not work", "works"]
-    assert healths(boxed | {"sandbox-paths": []}) == ["works", "does not work"]
+    assert healths(boxed | {"build-users-group": "another"}) == ["broken", "works"]
+    assert healths(boxed | {"sandbox-paths": []}) == ["works", "broken"]
     assert healths(boxed | {"sandbox": False}) == ["works", "warning"]

@@ -15,9 +15,10 @@ import pytest
 
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.samples import HERE
 from torchsmith.verbs.apply import ApplyRequest, apply
 
-MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+MINI = HERE / "nixpkgs"
 CELLS = """format = 1
 [[matrix]]
 packages = ["pytorch", "torchvision"]

@@ -51,7 +51,7 @@ def verb(
 
 SEEN: list[Any] = []
 COMMAND = Command(("verb",), verb, "torchsmith verb")
-text = st.text(max_size=8).filter(lambda word: not word.startswith("-"))
+text = st.text(max_size=8).filter(lambda word: word.strip() and not word.startswith("-"))
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
@@ -74,6 +74,12 @@ def spelled(name: str, value: Any, equals: bool) -> Iterator[list[str]]:
     else:
         for one in value if isinstance(value, tuple) else (value,):
             yield [f"--{name}={one}"] if equals else [f"--{name}", str(one)]
+
+
+@pytest.mark.parametrize("words", [[""], ["a", " "], ["--path", ""], ["--path="], ["--tree="]])
+def test_an_empty_value_is_refused(words: list[str]) -> None:
+    with pytest.raises(Usage, match="is empty"):
+        parse(COMMAND, words)
 
 
 @given(FIELDS, st.booleans(), st.randoms(use_true_random=False))
@@ -200,6 +206,13 @@ def test_torchsmith_alone_lists_the_common_verbs_on_one_screen(call: Call) -> No
     assert [line.split()[0] for line in lines if re.match("  [a-z]", line)] == [*COMMON]
     assert "torchsmith --help --all" in lines[-1]
     assert call("--help").out.splitlines() == lines
+
+
+@pytest.mark.parametrize("words", [(), ("ci",), ("line",)])
+def test_a_missing_verb_is_a_wrong_request_that_prints_help(words: tuple[str, ...], call: Call) -> None:
+    alone, helped = call(*words), call(*words, "--help")
+    assert (alone.code, helped.code) == (2, 0)
+    assert alone.out == helped.out != ""
 
 
 def test_completion_is_an_option_and_not_a_verb() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from torchsmith.cli.machine_options import MachineOptions
-from torchsmith.edit.proposal import EditReport
+from torchsmith.edit.facts import EditReport
 from torchsmith.verbs.cover import CoverRequest, cover
 from torchsmith.verbs.line import print_edit
 from torchsmith.verbs.pick import PickRequest, pick
@@ -103,7 +103,7 @@ def test_an_error_that_is_all_of_other_files_is_only_counted(capsys: pytest.Capt
 def test_files_of_facts_are_written_or_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     files = [Change("rewrite", "catalog/lines.toml"), Change("delete", "catalog/packages.toml")]
     for written, verbs in ((True, ["wrote", "deleted"]), (False, ["would write", "would delete"])):
-        print_edit(EditReport(name="2.29", written=written, files=files, recipes=[], blocked=[]))
+        print_edit(EditReport(name="2.29", written=written, files=files))
         expected = [f"{verb} {file.path}" for verb, file in zip(verbs, files, strict=True)]
         assert capsys.readouterr().out.splitlines() == expected
 
@@ -125,7 +125,7 @@ def test_a_new_line_is_reported(call: Call, workspace: Path) -> None:
     words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", str(workspace), "--dry-run")
     said = call("line", "add", *words)
     assert "would write catalog/lines.toml" in said.out
-    assert "line 2.29: torchvision 0.29.0\n" in said.err
+    assert "line 2.29: torchvision 0.29.0\n" in said.out
     assert json.loads(call("line", "add", *words, "--json").out)["name"] == "2.29"
 
 

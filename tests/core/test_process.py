@@ -67,8 +67,9 @@ def test_every_child_is_started_in_one_place() -> None:
     source = Path(__file__).parents[2] / "src/torchsmith"
     starts = re.compile(r"\bPopen\(|\bsubprocess\.(?:run|call|check_\w+)\(|\bos\.(?:fork|spawn\w*|system)\(")
     files = [file for file in source.rglob("*.py") if starts.search(file.read_text())]
+    found = {str(file.relative_to(source)) for file in files if "samples" not in file.parts}
     # What a rehearsal runs inside of a build has nothing of torchsmith's at hand.
-    assert {str(file.relative_to(source)) for file in files} - INSIDE_BUILDS == {"core/process.py"}
+    assert found - INSIDE_BUILDS == {"core/process.py"}
 
 
 INSIDE_BUILDS = {"building/rehearse_child.py", "benchmark/probe.py", "artifact/probe.py"}

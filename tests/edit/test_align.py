@@ -123,6 +123,20 @@ def test_the_verb_says_it_and_creates_it(apart: Path, call: Call) -> None:
     assert call("align", apart).code == 0
 
 
+def test_what_repositories_lack_alike_is_printed_once(tmp_path: Path, call: Call) -> None:
+    names = {"pytorch": ("python312", "python313"), "torchvision": (), "torchaudio": ()}
+    for package, pythons in names.items():
+        pkgs = tmp_path / f"build-{package}/.flox/pkgs"
+        pkgs.mkdir(parents=True)
+        for name in (*(f"{python}-cpu-avx512" for python in pythons), "python313-cpu-avx2"):
+            (pkgs / f"{package}-{name}.nix").write_text("{ }: null\n")
+    repos = [f"build-{package}" for package in names]
+    assert call("align", *repos, cwd=tmp_path).out.splitlines()[:2] == [
+        "build-torchvision and build-torchaudio lack 2 builds",
+        "  python312, python313-cpu-avx512",
+    ]
+
+
 def test_a_cell_that_a_package_cannot_have_is_not_missing(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(
         TOML.replace("format = 1", 'format = 1\npackages = ["pytorch", "vllm"]').replace(

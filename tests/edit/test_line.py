@@ -13,12 +13,13 @@ import pytest
 from tests.cli.conftest import Call
 from torchsmith.auditing.finding import Severity
 from torchsmith.auditing.run import audit
+from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import Exists, Problem
 from torchsmith.core.state import state_folder
+from torchsmith.edit.facts import FactEdit
 from torchsmith.edit.line import line_rows, propose_line
 from torchsmith.edit.pin import Move, moves
-from torchsmith.edit.proposal import Proposal, write_proposal
-from torchsmith.matrix.describe import explain
+from torchsmith.matrix.describe import explain, state_of
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.line import LineAddRequest
 from torchsmith.verbs.line import add_line as request_line
@@ -44,10 +45,10 @@ def workspace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def add_line(workspace: Path, name: str, like: Move, *, matrix: bool = False) -> Proposal:
-    return write_proposal(
-        lambda: propose_line(workspace, name, like, matrix=matrix), workspace, "line add", wait_seconds=0
-    )
+def add_line(workspace: Path, name: str, like: Move, *, matrix: bool = False) -> FactEdit:
+    edit = propose_line(open_workspace(workspace), name, like, matrix=matrix)
+    edit.write("line add", 0)
+    return edit
 
 
 def ask_for(workspace: Path, line: str) -> None:
@@ -57,7 +58,8 @@ def ask_for(workspace: Path, line: str) -> None:
 
 def test_a_line_is_added_and_its_recipes_are_of_it(workspace: Path) -> None:
     added = add_line(workspace, *NEW)
-    assert len(added.to_learn) >= 3
+    catalog = added.after.catalog
+    assert len(state_of(catalog.lines["2.29"], catalog).lacks) >= 3
     ask_for(workspace, "2.29")
     cells = open_workspace(workspace).matrix.cells
     assert {cell.line for cell in cells} == {"2.29"}
@@ -75,12 +77,12 @@ def test_a_line_that_the_matrix_includes_says_how_many_builds_are_new(workspace:
     pairs = [word for name, version in PAIRS.items() for word in ("--pair", f"{name}={version}")]
     words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", workspace, "--matrix")
     before = len(open_workspace(workspace).matrix.cells)
-    new = json.loads(call("line", "add", *words, "--json").out)["derivations"]
-    assert new == len(open_workspace(workspace).matrix.cells) - before > 0
+    new = json.loads(call("line", "add", *words, "--json").out)["cells"]
+    assert len(new) == len(open_workspace(workspace).matrix.cells) - before > 0
 
 
 def test_a_release_that_the_catalog_knows_brings_its_pairs(workspace: Path) -> None:
-    added = propose_line(workspace, "2.13", Move("2.10", torch="2.13.0"))
+    added = propose_line(open_workspace(workspace), "2.13", Move("2.10", torch="2.13.0"))
     assert added.after.catalog.lines["2.13"].version_of("torchvision") == "0.28.0"
     assert not (workspace / "catalog").exists()
 
@@ -89,7 +91,7 @@ def test_companions_that_the_workspace_does_not_build_need_no_release(workspace:
     (workspace / "torchsmith.toml").write_text(
         TOML.replace("format = 1", 'format = 1\npackages = ["pytorch"]')
     )
-    added = propose_line(workspace, "2.29", Move("2.10", torch="2.29.1"))
+    added = propose_line(open_workspace(workspace), "2.29", Move("2.10", torch="2.29.1"))
     line = added.after.catalog.lines["2.29"]
     assert [line.torch, line.version_of("torchvision")] == ["2.29.1", ""]
 
@@ -99,33 +101,26 @@ def test_a_line_that_is_there_is_named_before_anything_is_asked_for(workspace: P
         request_line(LineAddRequest(name="2.10", workspace=workspace))
 
 
-def test_the_next_steps_include_the_hashes_that_are_not_known(workspace: Path, call: Call) -> None:
+def test_recipes_follow_by_plan_and_apply(workspace: Path, call: Call) -> None:
     pairs = [word for name, version in PAIRS.items() for word in ("--pair", f"{name}={version}")]
-    words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", workspace)
-    steps = [line.split()[2] for line in call("line", "add", *words).err.splitlines() if "next: " in line]
-    assert steps == ["apply", "fix-hashes"]
-
-
-def test_a_nixpkgs_without_a_hash_is_stated_and_not_looked_for(workspace: Path, call: Call) -> None:
-    tree = Path(__file__).parents[1] / "nixpkgs-mini"
-    words = ("line", "update", "2.10", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", tree)
-    first = call(*words)
-    assert "--sha256" in first.out
-    assert "fix-hashes" not in first.err
-    assert json.loads(call(*words, "--json").out)["unhashed"] == ["6a030d5"]
-    assert call(*words, "--sha256", "0" * 52).code == 0
-    assert json.loads(call(*words, "--json").out)["unhashed"] == []
+    words = ("2.29", "--torch", "2.29.1", "--from", "2.10", *pairs, "-w", workspace, "--matrix")
+    before = sorted(workspace.rglob("*.nix"))
+    added = call("line", "add", *words)
+    assert [line.split()[2] for line in added.err.splitlines() if "next: " in line] == ["plan"]
+    assert "2.29 needs the hash of pytorch 2.29.1, " in added.out
+    assert sorted(workspace.rglob("*.nix")) == before
+    made = call("apply", "-w", workspace, "--no-git")
+    assert [line.split()[2] for line in made.err.splitlines() if "next: " in line] == ["fix-hashes", "build"]
 
 
 def test_another_nixpkgs_comes_along(workspace: Path) -> None:
     added = add_line(workspace, "2.29", Move("2.10", "1" * 40, torch="2.29.1", versions=PAIRS))
     line = added.after.catalog.lines["2.29"]
     assert {build.pin for build in (line.cpu, *line.cuda.values()) if build} == {"1111111"}
-    assert added.unhashed == ("1111111",)
 
 
 def test_each_cuda_release_of_another_nixpkgs_is_built_as_the_line_builds_it(workspace: Path) -> None:
-    added = propose_line(workspace, "2.29", replace(NEW[1], rev="6a030d5"))
+    added = propose_line(open_workspace(workspace), "2.29", replace(NEW[1], rev="6a030d5"))
     like, own = (added.after.catalog.lines[name].cuda for name in ("2.10", "2.29"))
     assert {cuda for cuda, build in like.items() if build.pin == "6a030d5"} <= own.keys()
     assert {cuda: own[cuda].fixes for cuda in own.keys() & like.keys()} == {
@@ -202,7 +197,7 @@ def test_the_cells_of_profile_real_follow_without_an_editor(
     apply(ApplyRequest(workspace=workspace, git=False, yes=True))
     monkeypatch.chdir(workspace)
     added = add_line(workspace, *NEW, matrix=True)
-    assert "torchsmith.toml" in [edit.path for edit in added.edits]
+    assert "torchsmith.toml" in [file.path for file in added.files]
     cells = Counter(cell.line for cell in open_workspace(workspace).matrix.cells)
     real = Counter(cell.line for cell in open_workspace(DEFAULT, "real").matrix.cells)
     assert cells["2.29"] == sum(real.values()) > 0
@@ -316,17 +311,39 @@ def test_only_lines_that_the_workspace_states_are_its_own(workspace: Path) -> No
     assert [row.name for row in line_rows(open_workspace(workspace)) if row.own] == ["2.14"]
 
 
-def test_removing_a_line_writes_no_recipe_that_apply_has_not_written(tmp_path: Path, call: Call) -> None:
-    """Neither one of another line, nor one of its own that no file has yet."""
+def test_removing_a_line_leaves_what_the_workspace_says_of_others(tmp_path: Path, call: Call) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
     moved = '\n["2.10".cpu]\npin = "0182a36"\n'
     add_line(tmp_path, *NEW)
     lines = tmp_path / "catalog/lines.toml"
     lines.write_text(lines.read_text() + moved)
-    for name in ("2.29", "2.10"):
-        assert call("line", "remove", name, "-w", tmp_path).code == 0
-        assert not [*tmp_path.rglob("*.nix")]
+    assert call("line", "remove", "2.29", "-w", tmp_path).code == 0
+    assert lines.read_text().endswith(moved)
+    assert call("line", "remove", "2.10", "-w", tmp_path).code == 0
     assert not lines.exists()
+
+
+def test_removing_a_line_forgets_the_nixpkgs_that_only_it_used(workspace: Path, call: Call) -> None:
+    file = workspace / "torchsmith.toml"
+    other = TOML.partition("[[matrix]]")[2].replace("2.10", "2.9").replace("3.13", "3.12")
+    file.write_text(f"{file.read_text()}[[matrix]]{other}")
+    update = ("line", "update", "-w", workspace, "--sha256")
+    assert call(*update, "1" * 52, "2.10", "--rev", "6a030d5").code == 0
+    assert call("line", "remove", "2.10", "-w", workspace).error == "not-found"  # line 2.9 uses it too
+    file.write_text(TOML)
+    assert call(*update, "2" * 52, "2.10", "--rev", "3" * 40).code == 0
+    assert call("line", "remove", "2.10", "-w", workspace).code == 0
+    assert (workspace / "catalog/pins.toml").read_text().count("sha256") == 1
+    assert call("line", "remove", "2.10", "-w", workspace).code == 0
+    assert not (workspace / "catalog/pins.toml").exists()
+
+
+def test_a_hash_of_another_nixpkgs_is_refused(workspace: Path, call: Call) -> None:
+    known = next(pin for pin in builtin_catalog().pins.values() if pin.sha256)
+    refused = call("line", "update", "2.10", "-w", workspace, "--rev", "1" * 40, "--sha256", known.sha256)
+    assert (refused.code, refused.error) == (2, "conflict")
+    assert known.name in refused.err
+    assert not (workspace / "catalog").exists()
 
 
 def test_the_command_that_finds_a_nixpkgs_runs_where_it_is_printed(

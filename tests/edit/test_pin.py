@@ -15,11 +15,12 @@ from torchsmith.auditing.run import audit
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.cli.reporter import Reporter
 from torchsmith.core.problem import CannotBuild, Problem
+from torchsmith.edit.facts import FactEdit
 from torchsmith.edit.line import propose_line
 from torchsmith.edit.pin import Move, propose
-from torchsmith.edit.proposal import Proposal, write_proposal
+from torchsmith.matrix.describe import state_of
 from torchsmith.verbs.apply import ApplyRequest, apply
-from torchsmith.verbs.line import LineUpdateRequest, require_own, update_line
+from torchsmith.verbs.line import LineUpdateRequest, update_line
 from torchsmith.workspace.load import open_workspace
 
 PROGRAM = str(Path(sys.executable).with_name("torchsmith"))
@@ -56,10 +57,16 @@ def texts(root: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in root.rglob("*.nix") if ".flox/pkgs" in str(path)}
 
 
-def updated(workspace: Path, move: Move, *, adopt: bool = False) -> Proposal:
-    return write_proposal(
-        lambda: require_own(propose(workspace, move, adopt=adopt)), workspace, "line update", wait_seconds=0
-    )
+def proposed(workspace: Path, move: Move) -> FactEdit:
+    return propose(open_workspace(workspace), move)
+
+
+def updated(workspace: Path, move: Move, *, adopt: tuple[str, ...] = ()) -> FactEdit:
+    """The facts of a move, written, and the recipes that follow."""
+    edit = proposed(workspace, move)
+    edit.write("line update", 0)
+    apply(ApplyRequest(workspace=workspace, git=False, adopt=adopt))
+    return edit
 
 
 def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
@@ -75,11 +82,11 @@ def test_every_recipe_of_the_line_moves_and_no_other(workspace: Path) -> None:
 def test_a_release_that_another_line_has_is_that_lines(workspace: Path) -> None:
     (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"'))
     with pytest.raises(CannotBuild) as caught:
-        propose(workspace, Move("2.8", torch="2.9.1"))
+        proposed(workspace, Move("2.8", torch="2.9.1"))
     assert 'line = "2.9" in torchsmith.toml asks for builds of torch 2.9.1' in caught.value.hint
     assert "--rev names a nixpkgs that has torch 2.9.1: 6a030d5" in caught.value.hint
     with pytest.raises(CannotBuild):
-        propose_line(workspace, "2.9x", Move("2.8", torch="2.9.1"))
+        propose_line(open_workspace(workspace), "2.9x", Move("2.8", torch="2.9.1"))
 
 
 def test_a_line_without_builds_is_refused_before_anything_is_asked(workspace: Path, call: Call) -> None:
@@ -141,32 +148,36 @@ def test_an_update_goes_on_without_nix_and_says_what_is_not_known(
     assert not load_catalog(workspace / "catalog").pins[NEW[:7]].probed
 
 
-def test_a_recipe_of_somebody_else_stops_the_whole_move(workspace: Path) -> None:
-    file = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
-    file.write_text(file.read_text() + "# mine\n")
+def test_a_plan_says_what_an_update_changes_and_which_recipes_it_does_not(
+    workspace: Path, call: Call
+) -> None:
+    mine = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
+    mine.write_text(mine.read_text().partition("\n")[2])
     before = texts(workspace)
-    with pytest.raises(Problem, match=file.name):
-        updated(workspace, Move("2.10", rev=NEW))
+    told = call("line", "update", "2.10", "--rev", "0182a36", "-w", workspace)
+    assert "CUDA 13.0" in told.out
+    assert "CPU" in told.out.partition(": nixpkgs 6a030d5 -> 0182a36")[0]
     assert texts(workspace) == before
-    assert not (workspace / "catalog").exists()
-    updated(workspace, Move("2.10", rev=NEW), adopt=True)
-    assert NEW in file.read_text()
-
-
-def test_a_dry_run_says_that_blocked_recipes_stop_the_whole_move(workspace: Path, call: Call) -> None:
-    for file in (workspace / "build-pytorch/.flox/pkgs").glob("*.nix"):
-        file.write_text("# mine\n" + file.read_text().partition("\n")[2])
-    shown = call("line", "update", "2.10", "--rev", NEW, "--dry-run", "-w", workspace)
-    assert shown.code == 1
-    assert "nothing would be written: 2 of " in shown.err
-    assert "--adopt" in shown.err
-    assert shown.out.count("blocked") == 1  # one reason, one line
+    planned = call("plan", "-w", workspace)
+    assert "nixpkgs 6a030d5 -> 0182a36" in planned.out
+    assert (
+        f"kept with nixpkgs 6a030d5 (line 2.10 has 0182a36): build-pytorch/.flox/pkgs/{mine.name}"
+        in " ".join(planned.out.split())
+    )
+    assert call("apply", "-w", workspace, "--no-git").code == 0
+    changed = {name for name, text in texts(workspace).items() if text != before[name]}
+    assert len(changed) == 5
+    assert mine.stem not in changed
+    assert call("apply", "-w", workspace, "--no-git", "--adopt", str(mine)).code == 0
+    assert "6a030d5" not in mine.read_text()
 
 
 def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> None:
     move = Move("2.10", torch="2.10.1", versions={"torchvision": "0.25.1", "torchaudio": "2.10.1"})
-    proposal = propose(workspace, move)
-    assert {"pytorch 2.10.1", "torchvision 0.25.1"} <= set(proposal.to_learn)
+    proposal = proposed(workspace, move)
+    catalog = proposal.after.catalog
+    lacks = state_of(catalog.lines["2.10"], catalog).lacks
+    assert {"the hash of pytorch 2.10.1", "the hash of torchvision 0.25.1"} <= {*lacks}
     updated(workspace, move)
     torch = texts(workspace)["pytorch-python313-cuda13_0-sm120-avx2"]
     assert 'version = "2.10.1"' in torch
@@ -177,8 +188,8 @@ def test_hashes_that_nobody_knows_are_named_and_left_empty(workspace: Path) -> N
 
 
 def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) -> None:
-    proposal = propose(workspace, Move("2.9", torch="2.10.0"))
-    (edit,) = proposal.edits
+    proposal = proposed(workspace, Move("2.9", torch="2.10.0"))
+    (edit,) = proposal.files
     assert edit.path == "catalog/lines.toml"
     for words in ('torchvision = "0.25.0"', "RKiZLHBCneMtZKRgTEuW1K7", 'prefix = "pytorch210"'):
         assert words in (edit.after or "")
@@ -188,18 +199,36 @@ def test_pairs_and_hashes_that_are_known_come_with_the_release(workspace: Path) 
 
 def test_what_cannot_be_is_said_before_anything_is_written(workspace: Path) -> None:
     with pytest.raises(Problem, match=r"fe5e41d.* 13\.0") as no_cuda:
-        propose(workspace, Move("2.10", rev="fe5e41d"))
+        proposed(workspace, Move("2.10", rev="fe5e41d"))
     assert "6a030d5" in no_cuda.value.hint
     with pytest.raises(Problem, match=r"2\.10\.9"):
-        propose(workspace, Move("2.10", torch="2.10.9"))
+        proposed(workspace, Move("2.10", torch="2.10.9"))
     with pytest.raises(Problem, match="'abc'"):
-        propose(workspace, Move("2.10", torch="abc"))
+        proposed(workspace, Move("2.10", torch="abc"))
     with pytest.raises(Problem, match="'short'"):
-        propose(workspace, Move("2.10", rev=NEW, sha256="short"))
+        proposed(workspace, Move("2.10", rev=NEW, sha256="short"))
     with pytest.raises(Problem, match="'main'"):
-        propose(workspace, Move("2.10", rev="main"))
+        proposed(workspace, Move("2.10", rev="main"))
     with pytest.raises(Problem, match=r"line 2\.8"):
-        propose(workspace, Move("2.8", rev=NEW))
+        proposed(workspace, Move("2.8", rev=NEW))
+    with pytest.raises(Problem) as no_line:
+        proposed(workspace, Move("z", rev=NEW))
+    assert "2.10, 2.9, 2.8" in no_line.value.hint, "the newest first"
+
+
+def test_arguments_and_known_pins_are_checked_before_a_download(workspace: Path, call: Call) -> None:
+    """Nothing can be downloaded in tests."""
+    for rev, notes in (("0182a36", 0), ("6a030d5", 1)):  # the catalog has the hash of the first
+        shown = call("line", "update", "2.10", "-w", workspace, "--rev", rev, "--dry-run")
+        assert (shown.code, shown.err.count("download")) == (0, notes)
+    assert "goes by the catalog" in shown.err
+    wrong = {
+        "cannot-build": ("--rev", "fe5e41d"),
+        "invalid": ("--rev", NEW, "--sha256", "x"),
+    }
+    for code, words in wrong.items():
+        refused = call("line", "update", "2.10", "-w", workspace, *words)
+        assert (refused.error, "download" in refused.err) == (code, False)
 
 
 def test_what_people_wrote_around_an_entry_stays(workspace: Path) -> None:
@@ -213,7 +242,7 @@ def test_what_people_wrote_around_an_entry_stays(workspace: Path) -> None:
 def test_what_is_there_already_is_not_written_again(workspace: Path) -> None:
     updated(workspace, Move("2.10", rev=NEW))
     again = updated(workspace, Move("2.10", rev=NEW))
-    assert (again.edits, again.recipes) == ((), [])
+    assert again.files == ()
 
 
 def test_removing_the_changes_of_a_line_brings_its_recipes_back(workspace: Path, call: Call) -> None:
@@ -222,27 +251,17 @@ def test_removing_the_changes_of_a_line_brings_its_recipes_back(workspace: Path,
     updated(workspace, Move("2.10", rev=NEW))
     updated(workspace, Move("2.9", rev=NEW))
     shown = call("line", "remove", "2.10", "-w", workspace, "--dry-run")
-    assert (shown.code, texts(workspace) == before) == (0, False)
+    assert (shown.code, list(load_lines(workspace))) == (0, ["2.10", "2.9"])
     assert call("line", "remove", "2.10", "-w", workspace).code == 0
     assert list(load_lines(workspace)) == ["2.9"]
     assert call("line", "remove", "2.9", "-w", workspace).code == 0
+    assert call("apply", "-w", workspace, "--no-git").code == 0
     assert texts(workspace) == before
+    assert not (workspace / "catalog/pins.toml").exists()
     assert not (workspace / "catalog/lines.toml").exists()
-
-
-def test_a_recipe_that_torchsmith_does_not_manage_stops_a_removal(workspace: Path, call: Call) -> None:
-    updated(workspace, Move("2.10", rev=NEW))
-    file = workspace / "build-pytorch/.flox/pkgs/pytorch-python313-cpu-avx2.nix"
-    file.write_text(file.read_text() + "# mine\n")
-    before = texts(workspace)
-    assert call("line", "remove", "2.10", "-w", workspace).error == "refused"
-    assert call("line", "remove", "2.10", "-w", workspace, "--dry-run").code == 1
-    assert texts(workspace) == before
-    assert call("line", "remove", "2.10", "-w", workspace, "--adopt").code == 0
-    assert NEW not in file.read_text()
 
 
 def test_a_line_does_not_move_to_a_nixpkgs_that_it_cannot_be_built_from(workspace: Path) -> None:
     (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"').replace("3.12", "3.13"))
     with pytest.raises(CannotBuild, match=r"torch 2\.8\S* cannot"):
-        propose(workspace, Move("2.8", rev=OLD))
+        proposed(workspace, Move("2.8", rev=OLD))

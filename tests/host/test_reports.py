@@ -227,9 +227,9 @@ def test_our_json_carries_every_fact_both_ways(name: str, tmp_path: Path) -> Non
     [
         ("hello\n", Invalid, "lscpu"),
         ("", Empty, "report.txt"),
-        ('{"torchsmith-host": 1}', Invalid, "format 1"),
-        ('{"torchsmith-host": 2, "driver": {"value": "new", "source": "x"}}', Invalid, "'new'"),
-        ('{"torchsmith-host": 2, "system": ', Invalid, "report.txt:1"),
+        ('{"format": 1, "kind": "machine"}', Invalid, "format 1"),
+        ('{"kind": "machine", "driver": {"value": "new", "source": "x"}}', Invalid, "'new'"),
+        ('{"kind": "machine", "system": ', Invalid, "report.txt:1"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_words(

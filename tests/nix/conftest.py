@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from torchsmith.cli.samples import HERE
 from torchsmith.nix.evaluate import EvalResult, EvaluationOptions, EvaluationRequest, evaluate
 from torchsmith.nix.tool import Nix, find_nix
 from torchsmith.recipe.read.closed import Open
 
-MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+MINI = HERE / "nixpkgs"
 PIN = "https://github.com/NixOS/nixpkgs/archive/6a030d535719c5190187c4cec156f335e95e3211.tar.gz"
 
 

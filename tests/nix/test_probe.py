@@ -14,6 +14,7 @@ from torchsmith.edit.pin import Move, propose
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import Nix
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.workspace.load import open_workspace
 
 pytestmark = pytest.mark.needs("nix")
 TOML = """format = 1
@@ -55,11 +56,12 @@ def test_a_line_moves_to_what_a_tree_has_and_needs_no_fix_of_its_own_release(
     (tmp_path / "torchsmith.toml").write_text(TOML)
     apply(ApplyRequest(workspace=tmp_path))
     facts = probe(nix, MINI / "at-2026-11", builtin_catalog())
-    moved = propose(tmp_path, Move("2.10", REV, probed=facts)).after.catalog
+    opened = open_workspace(tmp_path)
+    moved = propose(opened, Move("2.10", REV, probed=facts)).after.catalog
     build = moved.lines["2.10"].cuda["13.0"]
     assert moved.pins[build.pin].torch_shape == "structured"
     assert "torch-source" in build.fixes
-    native = propose(tmp_path, Move("2.10", REV, probed=facts | {"torch": "2.10.0"})).after.catalog
+    native = propose(opened, Move("2.10", REV, probed=facts | {"torch": "2.10.0"})).after.catalog
     assert native.lines["2.10"].cuda["13.0"].fixes == ASKING
 
 
@@ -68,7 +70,7 @@ def test_a_line_is_added_from_what_a_tree_has(tmp_path: Path, nix: Nix) -> None:
     facts = probe(nix, MINI / "at-2026-11", builtin_catalog())
     pairs = {name: facts[name] for name in ("torchvision", "torchaudio")}
     like = Move("2.10", REV, torch="2.14.1", versions=pairs, probed=facts)
-    line = propose_line(tmp_path, "2.14", like).after.catalog.lines["2.14"]
+    line = propose_line(open_workspace(tmp_path), "2.14", like).after.catalog.lines["2.14"]
     assert (line.torch, line.versions["torchaudio"]) == ("2.14.1", "2.11.0")
     assert line.cuda["13.0"].fixes == ASKING
     assert line.cpu is not None

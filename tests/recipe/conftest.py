@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from torchsmith.cli.samples import HERE
 from torchsmith.core.process import run
 from torchsmith.verbs.apply import ApplyRequest, apply
 
-MINI = Path(__file__).parent.parent / "nixpkgs-mini"
+MINI = HERE / "nixpkgs"
 PLAN = 'format = 1\nprofile = "seed"\ncudatoolkit = ["13.0"]\n'
 Make = Callable[[str], Path]
 

@@ -125,23 +125,23 @@ def test_an_estimate_prefers_the_same_build_then_its_kind_then_the_catalog() -> 
     both = [past("pytorch-b", 5000), past("pytorch-a", 4000)]
     assert expect(GPU_TORCH, both, catalog, 16).seconds == 4000
     kind = expect(GPU_TORCH, both[:1], catalog, 16)
-    assert (kind.seconds, kind.basis) == (5000, "its kind")
+    assert (kind.seconds, kind.basis) == (5000, "kind_build")
     table = expect(GPU_TORCH, [past("pytorch-b", 5000, system="aarch64-linux")], catalog, 16)
-    assert (table.seconds, table.basis) == (catalog.estimates["pytorch-gpu"].hours * 3600, "a guess")
+    assert (table.seconds, table.basis) == (catalog.estimates["pytorch-gpu"].hours * 3600, "guess")
 
 
 def test_a_figure_that_was_never_measured_is_called_a_guess() -> None:
     catalog = builtin_catalog()
     cpu = expect(Work("pytorch-a", "pytorch", gpu=False, system="x86_64-linux"), [], catalog, 16)
-    assert cpu.basis == "a measured build elsewhere"
+    assert cpu.basis == "catalog_measured"
     assert cpu.seconds == pytest.approx((6.33 + 0.25) * 3600 / 16, rel=0.01), "core hours"
     vision = expect(Work("v", "torchvision", gpu=True, system="x86_64-linux"), [], catalog, 2)
     assert vision.seconds * 2 == pytest.approx(11 * 60, rel=0.02), "core minutes"
     assert (cpu.guesses, cpu.steps) == (("build_gb",), 3835)
     gpu = expect(GPU_TORCH, [], catalog, 16)
-    assert (gpu.basis, gpu.guesses[0], gpu.steps) == ("a guess", "seconds", 4386)
+    assert (gpu.basis, gpu.guesses[0], gpu.steps) == ("guess", "seconds", 4386)
     rocm = expect(replace(GPU_TORCH, estimated=False), [], catalog, 16)
-    assert (rocm.basis, rocm.guesses[0], rocm.seconds) == ("not estimated", "seconds", gpu.seconds)
+    assert (rocm.basis, rocm.guesses[0], rocm.seconds) == ("unknown", "seconds", gpu.seconds)
     for row in catalog.estimates.values():
         assert bool(row.measured) or row.unproved, f"{row.name} neither measured nor called unproved"
 

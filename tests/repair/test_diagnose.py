@@ -66,6 +66,7 @@ SAMPLES = {
     "library-not-found": "ImportError: libc10_cuda.so: cannot open shared object file: No such file",
     "patchelf-driver": "error: auto-patchelf could not satisfy dependency libcuda.so.1 wanted by y.so",
     "compiler-crash": "conv.cpp:912:1: internal compiler error: in extract_insn, at recog.cc:2812",
+    "segmentation-fault": "/bin/sh: line 1: 1234 Segmentation fault      python setup.py build",
     "flag-of-another-architecture": "c++: error: unrecognized command-line option '-mavx2'",
     "patchelf-unsatisfied": "error: auto-patchelf could not satisfy dependency libx.so.9 wanted by y.so",
     "glibc-mismatch": "ImportError: /lib64/libc.so.6: version `GLIBC_2.38' not found (required by x.so)",
@@ -87,6 +88,8 @@ SAMPLES = {
     "unsupported-target": "nvcc fatal   : Unsupported gpu architecture 'compute_121'",
     "no-cuda-home": "OSError: CUDA_HOME environment variable is not set. Please set it",
     "no-gpu-list": "    arch_list[-1] += '+PTX'",
+    "no-c-compiler": "RuntimeError: Failed to find C compiler. Please specify via CC environment variable",
+    "mkl-not-loaded": "Intel MKL FATAL ERROR: Cannot load libmkl_avx512.so.2 or libmkl_def.so.2.",
     "no-ninja": 'CMake was unable to find a build program corresponding to "Ninja".  CMAKE_MAKE_PROGRAM is',
     "driver-too-old": "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
     "torch-without-cuda": "AssertionError: Torch not compiled with CUDA enabled",
@@ -100,6 +103,7 @@ SAMPLES = {
     "static-tls": "ImportError: /x/libgomp-d22c30c5.so.1: cannot allocate memory in static TLS block",
     "dll-not-found": "OSError: [WinError 126] The specified module could not be found. Error loading x.dll",
     "wheel-for-another-machine": "ERROR: torch-2.10.0-cp39.whl is not a supported wheel on this platform.",
+    "no-package-index": "WARNING: Retrying (x) after connection broken by 'NewConnectionError('<x>')'",
     "no-such-wheel": "ERROR: No matching distribution found for torch==2.15.0",
     "pip-hash": "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have",
     "no-kernel-image": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
@@ -449,6 +453,8 @@ def test_a_gpu_that_is_only_newer_than_a_warning_says_is_no_error() -> None:
         ("  Could not find `nvcc` executable in any searched paths, please set", "no-cuda-compiler"),
         ("  Could not find nvcc, please set CUDAToolkit_ROOT.", "no-cuda-compiler"),
         ("  Your installed Caffe2 version uses CUDA but I cannot find the CUDA", "no-cuda-compiler"),
+        ("    CMAKE_CUDA_COMPILER-NOTFOUND", "no-cuda-compiler"),
+        ("Error 804: forward compatibility was attempted on non supported HW", "driver-combination"),
         ("CMake Error at cmake/FindCUDNN.cmake:3: cuDNN is missing", "cudnn-header"),
         ("ModuleNotFoundError: No module named 'torch._six'", "python-module-missing"),
         ("ImportError: x.so: undefined symbol: cudnnGetVersion", "other-cuda-library"),
@@ -458,6 +464,33 @@ def test_a_gpu_that_is_only_newer_than_a_warning_says_is_no_error() -> None:
 )
 def test_like_errors_are_told_apart(line: str, entry: str) -> None:
     assert diagnose_log(f"{line}\n", CATALOG).entry == entry
+
+
+FAILED = "error: builder for '/nix/store/abc-torch.drv' failed with exit code 137"
+CANNOT = "error: Cannot build '/nix/store/abc-torch.drv'.\n       Reason: "
+
+
+@pytest.mark.parametrize(
+    ("log", "entry"),
+    [
+        (FAILED, "exit-code-137"),
+        (f"[1/2] Building a.o\n{FAILED}", "exit-code-137"),
+        (f"{CANNOT}builder failed with exit code 137.", "exit-code-137"),
+        (f"{CANNOT}1 dependency failed.", "dependency-failed"),
+        (f"[7/9] a.o\nFAILED: a.o\na.cpp:3:1: error: x\nninja: build stopped\n{FAILED}", ""),
+        (f"{SAMPLES['no-package-index']}\n{SAMPLES['no-such-wheel']}", "no-package-index"),
+    ],
+)
+def test_what_only_the_end_of_a_log_says_is_known(log: str, entry: str) -> None:
+    assert diagnose_log(log, CATALOG).entry == entry
+
+
+def test_an_error_without_an_entry_is_not_known_in_the_headline() -> None:
+    lines: list[str] = []
+    unknown = diagnose_log("RuntimeError: a new reason\n", CATALOG)
+    print_diagnosis(unknown, line=lambda text, *_, **__: lines.append(text))
+    assert "not known" in lines[0]
+    assert "likely" not in lines[0]
 
 
 def test_what_ptxas_says_before_its_step_fails_is_the_reason() -> None:

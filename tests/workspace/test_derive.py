@@ -76,8 +76,9 @@ def test_packages_of_one_repository_stay_there(tmp_path: Path) -> None:
     assert {one.path.partition("/")[0] for one in planned} == {"build-pytorch", "build-torchaudio"}
     [rewritten] = [one for one in planned if one.path == "build-pytorch/default.nix"]
     assert '(./.flox/pkgs + "/torchvision-${cell}.nix")' in (rewritten.after or "")
-    removed = propose_removal(tmp_path, "torchvision", adopt=False)
-    assert {Path(one.path).name.partition("-")[0] for one in removed.recipes} == {"torchvision"}
+    propose_removal(open_workspace(tmp_path), "torchvision").write("package remove", 0)
+    gone = [one for one in plan_workspace(tmp_path).changes if one.kind == "delete" and one.recipe]
+    assert {Path(one.path).name.partition("-")[0] for one in gone} == {"torchvision"}
 
 
 def test_recipes_of_other_hands_are_kept_and_the_rest_is_told(tmp_path: Path) -> None:

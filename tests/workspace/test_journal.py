@@ -16,10 +16,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.edit.test_pin import updated
 from torchsmith.core.problem import Problem, Refused
 from torchsmith.core.state import make_state_folder, state_folder
-from torchsmith.edit.pin import Move
+from torchsmith.edit.pin import Move, propose
 from torchsmith.verbs.apply import ApplyRequest, apply
 from torchsmith.verbs.plan import ChangeReport, PlanRequest, plan
 from torchsmith.workspace.change import Change
@@ -102,11 +101,12 @@ def master(tmp_path: Path) -> Path:
 
 
 @pytest.mark.long
-def test_a_killed_pin_moves_every_recipe_or_none(master: Path) -> None:
+def test_a_killed_apply_moves_every_recipe_or_none(master: Path) -> None:
     root = master.with_name("workspace")
+    propose(open_workspace(master), Move("2.10", rev=NEW)).write("line update", 0)
 
     def work() -> object:
-        return updated(root, Move("2.10", rev=NEW))
+        return apply(ApplyRequest(workspace=root, git=False))
 
     before = texts(master)
     last = moments_of(root, work)
@@ -295,14 +295,15 @@ def _own_mounts() -> list[str]:
 
 
 @pytest.mark.needs("mounts")
-def test_line_update_changes_repositories_that_are_mounts_of_their_own(master: Path) -> None:
+def test_apply_changes_repositories_that_are_mounts_of_their_own(master: Path) -> None:
     """In a name space of its own: one repository a tmpfs, another the same file system mounted once more."""
     vision, audio = master / "build-torchvision", master / "build-torchaudio"
+    program = Path(sys.executable).with_name("torchsmith")
     script = f"""set -e
         cp -r {vision} {master}/kept
         mount -t tmpfs tmpfs {vision} && cp -r {master}/kept/. {vision}
         mount --bind {audio} {audio}
-        {Path(sys.executable).with_name("torchsmith")} line update 2.10 -w {master} --rev {NEW}
+        {program} line update 2.10 -w {master} --rev {NEW} && {program} apply --no-git -w {master}
         ! grep -rl {OLD} {master}/build-*
         grep -rl {NEW} {vision} {audio} | wc -l"""
     done = subprocess.run([*_own_mounts(), "sh", "-c", script], capture_output=True, text=True)

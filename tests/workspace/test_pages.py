@@ -9,14 +9,14 @@ import pytest
 
 from torchsmith.catalog import builtin_catalog
 from torchsmith.verbs.apply import ApplyRequest, apply
+from torchsmith.verbs.init import InitRequest, init
 from torchsmith.verbs.page import PageRequest, page
 from torchsmith.workspace.load import open_workspace
 from torchsmith.workspace.readmes import _aligned
-from torchsmith.workspace.start import start_workspace
 
 
 def readme(folder: Path, profile: str, cells: tuple[str, ...] = ()) -> str:
-    start_workspace(folder, profile, cells=cells)
+    init(InitRequest(folders=(folder,), profile=profile, cell=cells))
     apply(ApplyRequest(workspace=folder))
     return (folder / "build-pytorch/README.md").read_text()
 
@@ -51,7 +51,7 @@ def test_an_error_that_only_gpu_builds_meet_says_so() -> None:
 
 @pytest.mark.parametrize(("isa", "named"), [("avx2", False), ("armv9", True)])
 def test_a_superchip_is_named_for_its_own_system_only(isa: str, named: bool, tmp_path: Path) -> None:
-    start_workspace(tmp_path, "real", cells=(f"pytorch-python313-cuda13_0-sm90-{isa}",))
+    init(InitRequest(folders=(tmp_path,), cell=(f"pytorch-python313-cuda13_0-sm90-{isa}",)))
     apply(ApplyRequest(workspace=tmp_path))
     page(PageRequest(folder=tmp_path, output=tmp_path / "page.html"))
     texts = {
@@ -68,7 +68,11 @@ def test_a_superchip_is_named_for_its_own_system_only(isa: str, named: bool, tmp
 
 
 def test_pages_describe_every_package_of_their_repository(tmp_path: Path) -> None:
-    start_workspace(tmp_path, "real", cells=("pytorch-python313-cpu-avx2", "torchvision-python313-cpu-avx2"))
+    init(
+        InitRequest(
+            folders=(tmp_path,), cell=("pytorch-python313-cpu-avx2", "torchvision-python313-cpu-avx2")
+        )
+    )
     (tmp_path / "catalog").mkdir(exist_ok=True)
     (tmp_path / "catalog/packages.toml").write_text('[torchvision]\nrepo = "build-pytorch"\n')
     apply(ApplyRequest(workspace=tmp_path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -24,9 +25,9 @@ from torchsmith.core.problem import (
     TooLarge,
 )
 from torchsmith.matrix.variant import BadName
+from torchsmith.verbs.init import InitRequest, init
 from torchsmith.workspace.load import DEFAULT, open_workspace
 from torchsmith.workspace.settings import schema
-from torchsmith.workspace.start import start_workspace
 
 BLOCK = '[[matrix]]\npython = ["3.13"]\ncuda = ["13.0"]\nsm = ["sm90"]\nisa = ["avx2"]\n'
 
@@ -204,7 +205,7 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
     ]
     assert silent == []
     validator = jsonschema.Draft202012Validator(made)
-    file = start_workspace(tmp_path, "seed")
+    file = init(InitRequest(folders=(tmp_path,), profile="seed")).file
     assert len(open_workspace(file).matrix.cells) == 132
     for path in (DEFAULT, file):
         assert list(validator.iter_errors(tomllib.loads(path.read_text()))) == []
@@ -213,11 +214,11 @@ def test_the_schema_accepts_what_we_write_and_refuses_what_we_refuse(tmp_path: P
 
 
 def test_a_workspace_may_start_from_single_cells(tmp_path: Path) -> None:
-    start_workspace(tmp_path, "seed", cells=["pytorch-python313-cpu-armv8_2"])
+    init(InitRequest(folders=(tmp_path,), cell=("pytorch-python313-cpu-armv8_2",)))
     cells = open_workspace(tmp_path).matrix.cells
     assert [cell.variant.package.name for cell in cells] == ["pytorch", "torchvision", "torchaudio"]
     with pytest.raises(CannotBuild, match="sm103"):
-        start_workspace(tmp_path / "b", "seed", cells=["pytorch-python313-cuda12_8-sm103-avx2"])
+        init(InitRequest(folders=(tmp_path / "b",), cell=("pytorch-python313-cuda12_8-sm103-avx2",)))
     assert not (tmp_path / "b").exists()
 
 
@@ -225,14 +226,31 @@ def test_a_workspace_file_that_is_there_is_not_replaced_unasked(tmp_path: Path) 
     file = tmp_path / "torchsmith.toml"
     file.write_text("mine")
     with pytest.raises(Exists, match=str(file)):
-        start_workspace(tmp_path, "seed")
+        init(InitRequest(folders=(tmp_path,), profile="seed"))
     assert file.read_text() == "mine"
-    start_workspace(tmp_path, "real", replace=True)
+    init(InitRequest(folders=(tmp_path,), force=True))
     assert 'profile = "real"' in file.read_text()
 
 
+def test_a_workspace_file_that_is_replaced_is_kept_unless_git_has_it(tmp_path: Path) -> None:
+    file, force = tmp_path / "torchsmith.toml", InitRequest(folders=(tmp_path,), force=True)
+    file.write_text("# mine\nformat = 1\n")
+    assert init(force).copy == "torchsmith.toml.orig"
+    assert (tmp_path / "torchsmith.toml.orig").read_text() == "# mine\nformat = 1\n"
+    assert init(force).copy == "", "nothing changed"
+    file.write_text("# mine too\nformat = 1\n")
+    for words in (
+        ["init", "-q"],
+        ["add", "."],
+        ["-c", "user.name=x", "-c", "user.email=y", "commit", "-qm", "z"],
+    ):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True)
+    assert init(force).copy == ""
+    assert not (tmp_path / "torchsmith.toml.orig2").exists()
+
+
 def test_the_nearest_workspace_above_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start_workspace(tmp_path, "real")
+    init(InitRequest(folders=(tmp_path,), profile="real"))
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
@@ -241,7 +259,7 @@ def test_the_nearest_workspace_above_is_found(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("cells", [(), ("pytorch-python313-cuda13_0-sm90-avx2",)])
 def test_a_new_file_names_the_schema_beside_it(cells: tuple[str, ...], tmp_path: Path) -> None:
-    file = start_workspace(tmp_path, "real", cells=cells)
+    file = init(InitRequest(folders=(tmp_path,), cell=cells)).file
     first = file.read_text().splitlines()[0]
     named = tmp_path / first.removeprefix("#:schema ")
     assert json.loads(named.read_text()) == json.loads(json.dumps(schema(builtin_catalog())))

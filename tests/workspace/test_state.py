@@ -20,7 +20,7 @@ from tests.building.conftest import place as place
 from tests.building.test_flox import STAND_IN
 from tests.cli.conftest import Call
 from torchsmith.core.files import cache_dir
-from torchsmith.core.problem import CannotWrite, MissingRequirement, Problem
+from torchsmith.core.problem import CannotRead, CannotWrite, Failed, MissingRequirement, Problem
 from torchsmith.core.state import (
     abandoned_states,
     make_state_folder,
@@ -29,7 +29,7 @@ from torchsmith.core.state import (
 )
 from torchsmith.record import open_record
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.journal import FileStep, GitStep, Journal, writing
+from torchsmith.workspace.journal import FileStep, GitStep, Journal, stopped_run, writing
 
 VERBS = (
     ("apply",),
@@ -152,7 +152,7 @@ def test_a_file_that_was_edited_after_the_stop_is_kept_even_if_it_was_to_be_dele
 
 def test_an_edit_after_the_stop_is_not_committed(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path / "repo"], check=True)
-    step = GitStep(repo="repo", add=["a", "b"], commit=["a", "b"], message="ours")
+    step = GitStep(repo="repo", add=["a", "b"], message="ours")
     stopped(tmp_path, {"repo/a": ("old", "new"), "repo/b": ("old", "new")}, step)
     (tmp_path / "repo/a").write_text("by hand")
     recovered(tmp_path)
@@ -191,6 +191,17 @@ def test_a_draft_that_is_not_the_stopped_run_s_own_is_not_put_in_place(tmp_path:
     (tmp_path / ".a.torchsmith-new").write_text("another's")
     recovered(tmp_path)
     assert (tmp_path / "a").read_text() == "old"
+
+
+def test_a_journal_that_cannot_be_read_is_not_called_damaged(tmp_path: Path) -> None:
+    journal = make_state_folder(tmp_path) / "journal.json"
+    journal.mkdir()
+    with pytest.raises(CannotRead):
+        stopped_run(tmp_path)
+    journal.rmdir()
+    journal.write_text("{")
+    with pytest.raises(Failed):
+        stopped_run(tmp_path)
 
 
 def test_a_new_folder_at_the_same_path_is_not_changed_by_an_old_journal(tmp_path: Path) -> None:
@@ -259,6 +270,7 @@ def test_state_of_workspaces_that_are_gone_is_named(
 def test_each_user_has_records_and_the_lock_is_common(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "torchsmith.toml").touch()
     open_record(tmp_path).close()
     mine = state_folder(tmp_path)
     with writing(tmp_path, "mine"):

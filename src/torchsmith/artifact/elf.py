@@ -20,7 +20,8 @@ SYMBOL = struct.Struct("<IBBHQQ")
 DYNAMIC = struct.Struct("<qQ")
 
 SYMTAB, STRTAB, DYNAMIC_KIND, NOBITS, DYNSYM = 2, 3, 6, 8, 11
-NEEDED, SONAME, RPATH, RUNPATH = 1, 14, 15, 29
+NEEDED, SONAME, RPATH, RUNPATH, FLAGS_1 = 1, 14, 15, 29, 0x6FFFFFFB
+PROGRAM, PIE = 2, 0x8000000  # a type of file, and a flag of the loader
 FUNCTION, FILE, GNU_IFUNC = 2, 4, 10
 LOCAL, GLOBAL = 0, 1
 DEFAULT = 0  # visibility: not hidden
@@ -78,6 +79,7 @@ class Links:
     needed: tuple[str, ...] = ()
     soname: str = ""
     runpath: tuple[str, ...] = ()
+    program: bool = False  # which the loader does not load into another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Elf:
 
     source: FileSlice
     machine: ElfMachine
+    kind: int
     sections: tuple[Section, ...]
 
     def named(self, *names: str) -> Iterator[Section]:
@@ -130,7 +133,7 @@ def read_elf(source: FileSlice) -> Elf:
     machine = MACHINES.get(fields[2])
     if machine is None:
         raise NotElf(f"an ELF file for another machine (number {fields[2]})")
-    return Elf(source, machine, _sections(source, fields[6], fields[11], fields[12], fields[13]))
+    return Elf(source, machine, fields[1], _sections(source, fields[6], fields[11], fields[12], fields[13]))
 
 
 def _sections(source: FileSlice, at: int, entry: int, count: int, names_index: int) -> tuple[Section, ...]:
@@ -179,17 +182,19 @@ def links_of(elf: Elf) -> Links:
     """The shared libraries a file needs, its own name, and its search path."""
     section = elf.of_kind(DYNAMIC_KIND)
     if section is None:
-        return Links()
+        return Links(program=elf.kind == PROGRAM)
     strings = elf.strings_of(section)
     texts: dict[int, list[str]] = {}
+    program = elf.kind == PROGRAM
     for tag, value in elf.rows_of(section, DYNAMIC, MOST_DYNAMIC * DYNAMIC.size):
         if tag == 0:
             break
         if tag in (NEEDED, SONAME, RPATH, RUNPATH):
             texts.setdefault(tag, []).append(text_at(strings, value, LONGEST_FILE_NAME * 16))
+        program = program or (tag == FLAGS_1 and bool(value & PIE))
     paths = [path for tag in (RPATH, RUNPATH) for text in texts.get(tag, []) for path in text.split(":")]
     soname = next(iter(texts.get(SONAME, [])), "")
-    return Links(tuple(texts.get(NEEDED, [])), soname, tuple(filter(None, paths)))
+    return Links(tuple(texts.get(NEEDED, [])), soname, tuple(filter(None, paths)), program)
 
 
 @dataclass(slots=True)

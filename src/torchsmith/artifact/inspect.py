@@ -53,7 +53,6 @@ class Library:
     cpu: CpuCode | None = None
     recorded: tuple[RecordedLine, ...] = ()  # the compiler's command lines
     code: int = 0  # bytes of machine code
-    program: bool = False  # it is run, not loaded
     fault: str = ""
 
 
@@ -150,7 +149,7 @@ def inspect(
                 if contents.kind == "library":
                     raise NotElf(f"{item.name} is not a library: {fault.message}", hint=EXPECTED) from fault
                 library.fault = fault.message
-            if item.by_content and library.program:
+            if item.by_content and library.links.program:
                 continue
             vendor = PurePosixPath(item.name).name.startswith(known().names.vendor)
             # A tool that makes wheels portable moves a package's own libraries too.
@@ -262,10 +261,9 @@ def _inspect_library(
             if not elf.sections:
                 library.fault = "its section headers were removed: its links and CPU code cannot be read"
             library.code = sum(section.size for section in elf.sections if section.holds_code)
-            library.program = any(elf.named(".interp"))
-            if library.role == "own" and library.program:
-                library.fault = "it is a program, not a library that Python could load"
             library.links = links_of(elf)
+            if library.role == "own" and library.links.program:
+                library.fault = "it is a program, not a library that Python could load"
             library.containers = list(containers_of(elf))
             if library.role == "unknown" and library.containers:
                 library.role = "own"

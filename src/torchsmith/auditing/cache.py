@@ -13,7 +13,7 @@ import msgspec
 
 import torchsmith
 from torchsmith.auditing.context import CheckTask, Context, FileFindings
-from torchsmith.core.files import cache_dir, read_bytes
+from torchsmith.core.files import read_bytes
 from torchsmith.core.process import find
 from torchsmith.matrix.variant import package_name, try_read
 from torchsmith.nix.cache import Fingerprints, ResultCache, key_of
@@ -55,7 +55,7 @@ class FindingsCache:
                 "nix": str(find("nix-instantiate")),
             }
         )
-        self._store = ResultCache(cache_dir() / "audits")
+        self._store = ResultCache("audits")
         audit = self._store.load(self._key, CachedAudit)
         self._cached = audit.files if audit and audit.basis == self._basis else {}
         self._digests: dict[CheckTask, str] = {}

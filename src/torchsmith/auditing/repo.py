@@ -19,6 +19,7 @@ class RecipeFacts(msgspec.Struct, frozen=True, array_like=True):
     pin: str
     uses: frozenset[str]  # files that its paths lead to
     lacks_import: bool = False  # TS006 says which; its release may be in there
+    line_of_pin: str = ""  # of the torch that its nixpkgs has
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,6 @@ class Repo:
     git: Mapping[str, bool]  # its files in the same way, and whether git knows them
     links: tuple[str, ...] = ()  # in the place of recipes, in the same way
     ignored: tuple[str, ...] = ()  # recipes that git ignores
-    releases: tuple[str, ...] = ("",)  # lines of the catalog, the newest first
 
 
 def facts_of(subject: Subject, *, lacks_import: bool) -> RecipeFacts:
@@ -41,4 +41,7 @@ def facts_of(subject: Subject, *, lacks_import: bool) -> RecipeFacts:
         for path in recipe.paths
         if (recipe.path.parent / path.value).is_file()
     )
-    return RecipeFacts(subject.release, pins[0] if pins else "", uses, lacks_import)
+    torch = subject.imported_pin.torch if subject.imported_pin else None
+    torch = None if subject.version_given("torch", "pytorch") else torch
+    own = next((line.name for line in subject.catalog.releases if line.torch == torch), "")
+    return RecipeFacts(subject.release, pins[0] if pins else "", uses, lacks_import, own)

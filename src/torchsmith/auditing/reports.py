@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ def as_sarif(report: AuditReport, top: Path) -> str:
         for rule in all_rules()
     ]
     order = {rule["id"]: index for index, rule in enumerate(rules)}
-    results = [_sarif_result(finding, order[finding.rule], top) for finding in report.findings]
+    seen: Counter[tuple[str, str, str]] = Counter()
+    results = [_sarif_result(finding, order[finding.rule], top, seen) for finding in report.findings]
     tool = {"driver": {"name": "torchsmith", "version": torchsmith.__version__, "rules": rules}}
     roots = {SOURCE_ROOT: {"uri": f"{top.as_uri()}/"}}
     run = {
@@ -63,22 +65,26 @@ def as_sarif(report: AuditReport, top: Path) -> str:
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _sarif_result(finding: Finding, index: int, top: Path) -> dict[str, Any]:
+def _sarif_result(
+    finding: Finding, index: int, top: Path, seen: Counter[tuple[str, str, str]]
+) -> dict[str, Any]:
     path = _from_top(finding.where.file, top)
     inside = {"uri": quote(os.fsencode(path)), "uriBaseId": SOURCE_ROOT}
     place: dict[str, Any] = {"artifactLocation": {"uri": path.as_uri()} if path.is_absolute() else inside}
     if finding.where.line:
         place["region"] = {"startLine": finding.where.line, "startColumn": max(finding.where.column, 1)}
     hint = f" ({finding.hint})" if finding.hint else ""
-    # Without the line, so that the same finding is known again if it moves.
-    identity = "\0".join((finding.rule, str(path), finding.message, finding.source.strip()))
+    # The line's text and not its number, so that the same finding is known again if it moves.
+    identity = (finding.rule, str(path), finding.source.strip())
+    seen[identity] += 1
+    text = "\0".join((*identity, str(seen[identity])))
     return {
         "ruleId": finding.rule,
         "ruleIndex": index,
         "level": finding.severity.value,
         "message": {"text": finding.message + hint},
         "locations": [{"physicalLocation": place}],
-        "partialFingerprints": {"torchsmith/v1": hashlib.sha256(identity.encode()).hexdigest()},
+        "partialFingerprints": {"torchsmith/v2": hashlib.sha256(text.encode()).hexdigest()},
     }
 
 

@@ -287,6 +287,5 @@ def _repo_findings(
         files = seen_files(folder.root, ".") if any(own.uses for _, own in known.values()) else None
         links, ignored = (tuple(map(folder.label_of, paths)) for paths in (folder.links, folder.ignored))
         git = {folder.label_of(folder.root / file): tracked for file, tracked in (files or {}).items()}
-        releases = tuple(line.name for line in context.catalog.releases)
-        repo = Repo(known, git, links, ignored, releases)
+        repo = Repo(known, git, links, ignored)
         yield from context.findings("repo", Where(folder.label), repo)

@@ -16,8 +16,8 @@ from torchsmith.workspace.settings import AuditSettings
 
 MARK = "torchsmith:"
 # The grammar of a comment to torchsmith, of Nix or of the shell code in a string: `# torchsmith: WORD ...`.
-# What torchsmith itself wrote at the start of a file has `=` after the word.
-DIRECTIVE = re.compile(rf"(?:#|/\*) *{MARK} *(?P<word>[\w-]+)\b(?!=)(?P<rest>.*)")
+# `format=` begins what torchsmith itself wrote at the start of a file.
+DIRECTIVE = re.compile(rf"(?:#|/\*) *{MARK} *(?!format=)(?P<word>[\w-]+=?)(?P<rest>.*)")
 DIRECTIVES = ("ignore", "ignore-file", "line")
 
 
@@ -87,7 +87,7 @@ def _check(prefixes: Sequence[str], *path: str) -> None:
     """Raise NotKnown for a word that no rule is called; `path` is that of the value in torchsmith.toml."""
     for index, word in enumerate(prefixes):
         if not is_rule(word):
-            raise unknown_rule(word).about((*path, index) if path else ())
+            raise unknown_rule(word).replace(path=(*path, index) if path else ())
 
 
 def is_rule(word: str) -> bool:
@@ -117,7 +117,7 @@ def directives(text: str) -> Iterator[Directive]:
     for number, line in enumerate(text.split("\n") if MARK in text else (), start=1):
         for match in DIRECTIVE.finditer(line) if MARK in line else ():
             at = Span(0, 0, number, match.start() + 1)
-            if not match["word"].startswith("ignore"):
+            if match["word"] not in ("ignore", "ignore-file"):
                 yield Directive(at, match["word"])
                 continue
             rest = re.split(r"[\s,]+", match["rest"].partition("*/")[0])

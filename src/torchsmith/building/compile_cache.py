@@ -10,7 +10,7 @@ from torchsmith.building.plan import BuildPlan
 from torchsmith.catalog import TORCH, Catalog
 from torchsmith.record.estimate import estimate_row
 
-BUILT = ("this build", "its kind")  # bases that hold what a cache gave already
+BUILT = ("own_build", "kind_build")  # bases that hold what a cache gave already
 
 
 def with_compile_cache(plan: BuildPlan, catalog: Catalog) -> BuildPlan:

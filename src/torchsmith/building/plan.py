@@ -33,6 +33,7 @@ class BuildPlan:
     """What a build would do: its jobs, dependencies first, their costs, and what needs no build."""
 
     FORMAT: ClassVar = 3
+    HAS_SETS: ClassVar = True
     jobs: tuple[Job, ...]
     expected: Mapping[str, Expected]  # by the key of the job
     share: Share

@@ -105,7 +105,7 @@ def as_rehearsals(plan: BuildPlan) -> BuildPlan:
 def _short(whole: Expected) -> Expected:
     guesses = tuple(dict.fromkeys(("seconds", *whole.guesses)))
     seconds = max(LEAST_SECONDS, BUILD_SHARE * whole.seconds)
-    return replace(whole, seconds=seconds, basis="a guess", guesses=guesses)
+    return replace(whole, seconds=seconds, basis="guess", guesses=guesses)
 
 
 def read_figures(output: Path) -> RehearsalFigures:

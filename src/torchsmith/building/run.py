@@ -127,7 +127,7 @@ class Run:
         self._began[job.key] = monotonic()
         self.recorder.start_log(job, self.backend.command(job, cores), cores)
         attempt, expected = self.retries.attempts[job.key], jobs.expected[job.key]
-        seconds = 0.0 if expected.basis == "not estimated" else expected.seconds
+        seconds = 0.0 if expected.basis == "unknown" else expected.seconds
         self.recorder.event(JobStarted(**job.ids, cores=cores, attempt=attempt, expected=seconds))
         pool.submit(self._work, job, cores)
 

@@ -215,6 +215,14 @@ class Feature(Entry, frozen=True, kw_only=True):
     implies: tuple[str, ...] = ()  # features that the compiler then switches on too
 
 
+class Compiler(Entry, frozen=True, kw_only=True):
+    """What gcc takes for -march= on a platform."""
+
+    name: Platform
+    march: tuple[str, ...]
+    extensions: tuple[str, ...] = ()  # after a +, also with `no` before them
+
+
 class Cpu(Entry, frozen=True, kw_only=True):
     """A CPU microarchitecture and the instruction sets of ours that it runs."""
 
@@ -457,7 +465,8 @@ class KnownError(Entry, frozen=True, kw_only=True):
     policy: Policy
     cause: str
     fix: str
-    says: Literal["build", "nix"] = "build"  # whose line it is; a build may print anything that Nix says
+    # Whose line it is, as a build may print anything that Nix says; "end": Nix's, if no other gives a reason.
+    says: Literal["build", "nix", "end"] = "build"
     gpu: bool = False  # only builds for a GPU meet it
     sure: Certainty = "certain"
     gives_way_to: tuple[str, ...] = ()  # others: the first that an earlier line shows is the reason

@@ -82,6 +82,7 @@ class Catalog:
     actions = _table("actions", facts.Action)
     backends = _table("backends", facts.GpuBackend)
     caches = _table("caches", facts.BinaryCache)
+    compilers = _table("compilers", facts.Compiler)
     cpus = _table("cpus", facts.Cpu)
     cuda_packages = _table("cudapackages", facts.CudaPackage)
     errors = _table("errors", facts.KnownError)
@@ -299,7 +300,8 @@ def _convert(entry: Any, kind: type[E_], key: str, name: str, layer: Layer, file
         from torchsmith.core.toml import validation_problem
 
         where = (layer.text(file), layer.path(file))
-        raise validation_problem(error, *where, kind, inside=(name,), decode=decode) from error
+        inside = (name,)
+        raise validation_problem(entry | {key: name}, kind, *where, decode=decode, inside=inside) from error
 
 
 @cache  # the same few words are in hundreds of places

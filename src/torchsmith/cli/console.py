@@ -227,18 +227,23 @@ class Foot:
             self._drawn = False
 
 
-def print_json(document: object, *, sort: bool = False, line: bool = False) -> None:
-    """Print a document as JSON with its FORMAT, or 1 if it has none; docs/json.md describes each.
-    `sort`: it contains sets, which are unordered. `line`: on one line."""
+def to_json(report: object, *, line: bool = False) -> str:
+    """A report as `--json` prints it: with the number of its format, and on one line if `line`."""
     import msgspec
 
-    builtins = msgspec.to_builtins(document, enc_hook=str, order="deterministic" if sort else None)
-    builtins = {"format": getattr(document, "FORMAT", 1), **builtins}
+    sets = getattr(report, "HAS_SETS", False)
+    builtins = msgspec.to_builtins(report, enc_hook=str, order="deterministic" if sets else None)
+    builtins = {"format": getattr(report, "FORMAT", 1), **builtins}
     try:
         text = msgspec.json.encode(builtins)
     except UnicodeEncodeError:  # a file name that is not text
         text = msgspec.json.encode(_as_text(builtins))
-    write_out(msgspec.json.format(text, indent=-1 if line else 2).decode() + "\n")
+    return msgspec.json.format(text, indent=-1 if line else 2).decode()
+
+
+def print_json(document: object, *, line: bool = False) -> None:
+    """Print a document as JSON; docs/json.md describes each."""
+    write_out(to_json(document, line=line) + "\n")
     ANSWERED.set(True)
 
 

@@ -79,8 +79,8 @@ def described(parameter: Parameter) -> str:
     more = []
     if isinstance(parameter.kind, tuple):
         more.append(f"one of {', '.join(parameter.kind)}")
-    if parameter.bounds:
-        more.append(parameter.bounds)
+    if parameter.kind in (int, float):
+        more.append(parameter.param.bounds)
     without = (None, "", False, (), inspect.Parameter.empty)
     if parameter.default not in without and parameter.param.kind == "Option":
         more.append(f"default: {_default(parameter)}")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from types import FrameType
 
 from torchsmith import __version__
-from torchsmith.cli.console import print_problem, print_problem_json, warn, write_out
+from torchsmith.cli.console import exit_if, print_problem, print_problem_json, warn, write_out
 from torchsmith.cli.panels import REMOVED, VERBS, print_overview
 from torchsmith.core.problem import Exit, MissingRequirement, Problem
 
@@ -76,6 +76,7 @@ def _run(arguments: list[str]) -> None:
         verb = [word for word in arguments[1:] if not word.startswith("-")]
         if not verb:
             print_overview(everything=arguments[1:2] == ["--all"])
+            exit_if(not arguments and Exit.BAD_REQUEST)
             return
         arguments = [*verb, "--help"]
     if arguments[0].endswith("-completion"):
@@ -93,8 +94,7 @@ def _run(arguments: list[str]) -> None:
     from torchsmith.cli.help import print_command_help
 
     print_command_help(command)
-    if command.is_group and not left:
-        sys.exit(int(Exit.BAD_REQUEST))
+    exit_if(command.is_group and not left and Exit.BAD_REQUEST)
 
 
 def fail(problem: Problem) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from torchsmith.cli.request import Argument, Option, Request
+from torchsmith.cli.request import Argument, Option
 from torchsmith.core.problem import Problem
 
 
@@ -130,12 +129,3 @@ VariantOption = Annotated[
     str | None,
     Option("The build it should be; by default the one in the path's name.", complete=complete_names),
 ]
-
-
-@dataclass(frozen=True)
-class WriteOptions(Request):
-    """Whether and when recipes are written, and over whose."""
-
-    dry_run: DryRunOption = False
-    adopt: Annotated[bool, Option("Take over recipes that torchsmith does not manage.")] = False
-    wait: WaitOption = 0.0

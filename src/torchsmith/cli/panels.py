@@ -36,10 +36,10 @@ PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
 }
 # What most people need: `torchsmith` alone lists these.
-COMMON = ("pick", "list", "show", "init", "plan", "apply", "audit", "build", "verify", "doctor")
+COMMON = ("pick", "list", "show", "init", "plan", "apply", "audit", "build", "diagnose", "verify")
 # Verbs of earlier releases, and what to use instead.
 REMOVED = {
-    "explain": "use torchsmith show NAME",
+    "explain": "use torchsmith show NAME, or torchsmith audit --explain RULE",
     "generate": "use torchsmith apply, which writes; torchsmith plan shows what would change",
     "pin": "use torchsmith line update LINE",
     "diff-drv": "use nix-diff or dix on the two derivations",

@@ -60,26 +60,13 @@ class Parameter:
             if text not in self.kind:
                 raise Usage(f"{called}: {text!r} is not one of {', '.join(self.kind)}")
             return text
-        if self.kind not in (int, float):
-            return self.kind(text)
         try:
-            number = self.kind(text)
+            value = text if self.kind is Path else self.kind(text)
         except ValueError:
             kind = "whole number" if self.kind is int else "number"
             raise Usage(f"{called}: {text!r} is not a {kind}") from None
-        low, high = self.param.min, self.param.max
-        if not ((low is None or number >= low) and (high is None or number <= high)):
-            raise Usage(f"{called}: {text} is out of range", hint=f"it is {self.bounds}")
-        return number
-
-    @property
-    def bounds(self) -> str:
-        """The numbers that it takes, in words."""
-        low, high = self.param.min, self.param.max
-        parts = [
-            f"{word} {bound:g}" for word, bound in (("at least", low), ("at most", high)) if bound is not None
-        ]
-        return ", ".join(parts)
+        self.param.check(value, called.strip("[]."))
+        return self.kind(value)
 
 
 Commands = Mapping[str, tuple[Callable[..., None], str]]  # a function and an example, by name

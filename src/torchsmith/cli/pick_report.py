@@ -54,6 +54,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     """The choice for a machine, what would suit better, and PyTorch's own wheel (`idle`: GPUs unused)."""
 
     FORMAT: ClassVar = 7
+    HAS_SETS: ClassVar = True
     host: HostFacts
     candidates: str  # whose matrix they are from
     matrix: str  # the same in a word or two; empty: all possible builds

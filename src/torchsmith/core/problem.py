@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from copy import copy
+from copyreg import __newobj__  # type: ignore[attr-defined]
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from torchsmith.core.text import printable
 
@@ -70,18 +72,15 @@ class Problem(Exception):
         place = f"{self.where}: " if self.where else ""
         return place + self.message + (f"\n  hint: {self.hint}" if self.hint else "")
 
-    def at(self, where: Where) -> Problem:
-        """The same problem, placed in a file."""
-        return self._with(where=where)
-
-    def about(self, path: ValuePath) -> Problem:
-        """The same problem, said of a value in a file."""
-        return self._with(path=path)
-
-    def _with(self, **changed: object) -> Problem:
-        same = type(self).__new__(type(self), self.message)
-        same.__dict__.update(self.__dict__, **changed)
+    def replace(self, **changed: object) -> Self:
+        """The same problem with another message, hint, place or path."""
+        same = copy(self)
+        same.__dict__.update(changed)
         return same
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """As a copy and a pickle keep it: subclasses take other arguments than Exception does."""
+        return __newobj__, (type(self), self.message), self.__dict__
 
 
 class NotKnown(Problem):

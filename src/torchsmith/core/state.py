@@ -13,6 +13,7 @@ from pathlib import Path
 from torchsmith.core.files import user_folder
 from torchsmith.core.problem import CannotWrite
 
+TOML = "torchsmith.toml"  # which makes a folder a workspace
 IN_WORKSPACE = ".torchsmith"  # has the lock, which other users and machines see too
 VARIABLE = "TORCHSMITH_STATE"
 WORKSPACE = "workspace"  # the file that says whose state a folder is

@@ -8,11 +8,12 @@ import marshal
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     import tomllib
 
 Step = str | int
+Decode = Callable[[type, object], object]
 TABLES = ("table", "table_array_element")
 MAX_DEPTH = 50  # of keys and brackets
 MAX_DOTS = 2000  # in a line
-ANY = "..."  # how msgspec calls a key of a mapping
 TOML_TYPES = {
     "object": "a table",
     "array": "a list",
@@ -226,85 +227,80 @@ def decode_problem(error: tomllib.TOMLDecodeError, text: str, file: str) -> Prob
 
 
 def validation_problem(
-    error: Exception,
-    text: str,
-    file: str,
-    kind: type,
-    *,
-    inside: tuple[Step, ...] = (),
-    decode: Callable[[type, object], object] | None = None,
+    value: Any, kind: Any, text: str, file: str, *, decode: Decode, inside: tuple[Step, ...] = ()
 ) -> Problem:
-    """What msgspec refused, in plain words, with its place and the nearest valid key."""
-    message, steps = _split(str(error).replace(" | null", ""))
-    inner = reduce(_descend, steps, kind)
-    table = reduce(_inner, inside, read_table(text, file))
-    path = _refused(table, steps, inner, decode)
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", message):
-        word = unknown[1]
-        structs = _structs(inner)[:1]
-        known = [field.encode_name for struct in structs for field in msgspec.structs.fields(struct)]
-        removed = [getattr(struct, "REMOVED", {}).get(word, "") for struct in structs]
-        hint = "".join(removed) or did_you_mean(word, known)
-        where = place(text, file, (*inside, *_refused(table, (*steps, word), Any, decode)))
-        return NotKnown(f"unknown key {word}", hint=hint, where=where)
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
-        message, inner = f"key {missing[1]} is missing", _descend(inner, missing[1])
-    literals = [kind for kind in (inner, *get_args(inner)) if get_origin(kind) is Literal]
-    choices = [str(word) for literal in literals for word in get_args(literal)]
-    listable = choices and (missing or message.startswith("Invalid enum value"))
-    hint = f"known: {', '.join(choices)}" if listable else ""
+    """What a type refuses in a value of a file, with its place and the nearest valid key; `inside` is the
+    path of the value itself."""
+    found = _refused(value, kind, decode)
+    assert found is not None
+    full, refused, expected, message = found
+    path = tuple(_own(reduce(_at, inside, read_table(text, file)), full))
+    structs = _structs(expected) if isinstance(refused, dict) else []
+    fields = {field.encode_name: field for one in structs for field in msgspec.structs.fields(one)}
+    for word in refused if fields else ():
+        if word not in fields:
+            removed = "".join(getattr(one, "REMOVED", {}).get(word, "") for one in structs)
+            where = place(text, file, (*inside, *path, word))
+            return NotKnown(f"unknown key {word}", hint=removed or did_you_mean(word, fields), where=where)
+    missing = [field for name, field in fields.items() if field.required and name not in refused]
+    if missing:
+        message, expected = f"key {missing[0].encode_name} is missing", missing[0].type
+    literals = [one for one in _options(expected) if get_origin(one) is Literal]
+    choices = [str(word) for one in literals for word in get_args(one)]
+    hint = f"known: {', '.join(choices)}" if choices and (missing or isinstance(refused, str | int)) else ""
+    if choices and not missing:
+        message = f"unknown value {refused!r}"
+    lists = [one for one in _options(expected) if get_origin(one) is tuple]
     at = ".".join(str(step) for step in path)
-    if message.startswith("Expected `array`"):
-        tables, value = any(map(_structs, get_args(inner))), reduce(_inner, path, table)
+    if lists and not missing and not isinstance(refused, list):
+        tables = any(map(_structs, get_args(lists[0])))
         hint = f"[[{at}]] begins one of several" if tables else ""
-        hint = hint or f"write {at.rpartition('.')[2]} = {json.dumps([value])}" * isinstance(value, str)
-    if "matching regex" in message and (words := _words(inner)):
+        hint = hint or f"write {at.rpartition('.')[2]} = {json.dumps([refused])}" * isinstance(refused, str)
+    if isinstance(refused, str) and (words := _words(expected)):
         message = f"expected {words}"
-    message = message.replace("Invalid enum value", "unknown value")
     plain = re.sub(r"`(\w+)`", lambda word: TOML_TYPES.get(word[1], word[1]), message).replace("`", "")
     plain = f"{plain[:1].lower()}{plain[1:]}" + (f" (in {at})" if at else "")
     return Invalid(plain, hint=hint, where=place(text, file, (*inside, *path)))
 
 
-def _split(message: str) -> tuple[str, tuple[Step, ...]]:
-    """msgspec's message and the path it ends with: `... - at `$.a[0].b``."""
-    reason, _, tail = message.partition(" - at `")
-    steps: list[Step] = []
-    for name, index in re.findall(r"\.([^.\[\]`]+)|\[(\d+|\.\.\.)\]", tail):
-        steps.append(name or (ANY if index == ANY else int(index)))
-    return reason, tuple(steps)
+def _refused(value: Any, kind: Any, decode: Decode) -> tuple[tuple[Step, ...], Any, Any, str] | None:
+    """The innermost value that its type refuses: its path, the value, the type and msgspec's message."""
+    try:
+        msgspec.convert(value, kind, dec_hook=decode)
+    except (msgspec.ValidationError, ValueError) as error:
+        parts = value.items() if isinstance(value, dict) else ()
+        for step, inner in enumerate(value) if isinstance(value, list) else parts:
+            if found := _refused(inner, _inner_type(kind, step), decode):
+                return (step, *found[0]), *found[1:]
+        return (), value, kind, str(error).replace(" | null", "").partition(" - at `")[0]
+    return None
 
 
-def _refused(
-    table: Any, steps: Sequence[Step], kind: Any, decode: Callable[[type, object], object] | None
-) -> tuple[Step, ...]:
-    """The path of the value that was refused: msgspec does not name the keys of a mapping. What the table
-    has not itself, because a layer below it has it, is left out."""
-    places: list[tuple[tuple[Step, ...], Any]] = [((), table)]
-    for step in steps:
-        places = [
-            ((*path, key), _inner(value, key)) if _inner(value, key) is not None else (path, value)
-            for path, value in places
-            for key in (value if step == ANY and isinstance(value, dict) else (step,))
-        ]
-    for path, value in places:
-        try:
-            msgspec.convert(value, kind, dec_hook=decode)
-        except (msgspec.ValidationError, ValueError):
-            return path
-    return max((path for path, _ in places), key=len, default=())
+def _own(table: Any, path: Iterable[Step]) -> Iterator[Step]:
+    """The steps of a path that are in a table itself, and not in a layer below it."""
+    for step in path:
+        if (inner := _at(table, step)) is not None:
+            table = inner
+            yield step
 
 
-def _inner(value: Any, step: Step) -> Any:
+def _at(value: Any, step: Step) -> Any:
     """What a table or a list has at a key or an index."""
     if isinstance(value, dict):
-        return value.get(str(step))
+        return value.get(step)
     return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+    """The types of a union, or the type alone."""
+    if get_origin(kind) is Annotated:
+        kind = kind.__origin__
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def _structs(kind: Any) -> list[type[msgspec.Struct]]:
     """The types with keys that a value may be of."""
-    options = [option for option in (kind, *get_args(kind)) if isinstance(option, type)]
+    options = [option for option in _options(kind) if isinstance(option, type)]
     return [option for option in options if issubclass(option, msgspec.Struct)]
 
 
@@ -313,9 +309,12 @@ def _words(kind: Any) -> str:
     return "".join((meta.extra or {}).get("words", "") for meta in getattr(kind, "__metadata__", ()))
 
 
-def _descend(kind: Any, step: Step) -> Any:
+def _inner_type(kind: Any, step: Step) -> Any:
+    """The type of what a table or list has at a key or an index; Any if it has none."""
     for field in (field for struct in _structs(kind) for field in msgspec.structs.fields(struct)):
         if field.encode_name == step:
             return field.type
-    inner = get_args(kind)
-    return inner[-2] if len(inner) > 1 and inner[-1] is Ellipsis else inner[-1] if inner else kind
+    of_list = isinstance(step, int)
+    options = [option for option in _options(kind) if (get_origin(option) is tuple) is of_list]
+    inner = [one for option in options for one in get_args(option) if one is not Ellipsis]
+    return inner[-1] if inner else Any

@@ -12,7 +12,7 @@ import msgspec
 from torchsmith.catalog import Line, Pin
 from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import Incomplete, Invalid, MissingRequirement, NotFound
-from torchsmith.edit.pin import Move, find_pin, pin_at, probed
+from torchsmith.edit.pin import Move, find_pin, pin_at, probed, propose
 from torchsmith.matrix.cells import find_line, newest_line
 from torchsmith.nix.channel import GIT_REMOTE, REVISION, download, head_of
 from torchsmith.nix.fetch import ARCHIVE
@@ -43,6 +43,7 @@ class Channel:
     name: str
     note: Callable[[str], None]  # for what is not part of the answer
     status: Callable[[str], AbstractContextManager[object]]  # shows what is being done
+    dry_run: bool = False  # download only what the catalog does not know
 
     def head(self) -> ChannelHead:
         """The newest revision. What it has is read from a download, which Nix keeps, if the catalog does not
@@ -83,19 +84,19 @@ class Channel:
         release. Raises NotFound if the channel has another: building the line there is a choice for --rev."""
         if move.torch and not move.rev:
             return move
-        catalog, stated = self.workspace.catalog, move
-        line = find_line(catalog, move.line)
-        known = find_pin(move.rev, catalog)
-        at_it = known is not None and known.name in {build.pin for build in line.every_build.values()}
-        move = self._filled(move, tree, records=at_it and not (move.torch or move.sha256))
-        pin, _ = pin_at(move, catalog)
-        if move.torch or not pin.torch or line.flavor:
-            return move
-        if not stated.rev:
+        catalog, line = self.workspace.catalog, find_line(self.workspace.catalog, move.line)
+        records = False
+        if move.rev:
+            pin, _ = pin_at(move, catalog)
+            if pin.probed:
+                propose(self.workspace, _at_pin(move, pin, line))  # what cannot be is said before a download
+            at_it = pin.name in {build.pin for build in line.every_build.values()}
+            records = at_it and not (move.torch or move.sha256)
+        filled = self._filled(move, tree, records=records)
+        pin, _ = pin_at(filled, catalog)
+        if not (move.rev or move.torch or line.flavor):
             self._check_release(minor(line.torch), pin.torch)
-        if pin.torch == line.torch or minor(pin.torch) != minor(line.torch):
-            return move
-        return _with_companions(replace(move, torch=pin.torch), pin, line)
+        return _at_pin(filled, pin, line)
 
     def _check_release(self, name: str, torch: str, rev: str = "") -> None:
         """Raise NotFound if the channel, or the revision, has another release than a line is of."""
@@ -130,8 +131,12 @@ class Channel:
         """The move with the revision and hash of its nixpkgs, and the files: of the move's own revision, or
         of the newest one. A stated revision that cannot be downloaded stays unknown."""
         known = find_pin(move.rev, self.workspace.catalog)
-        if known is not None and known.sha256 and known.probed:
-            return move, None
+        if known is not None and known.probed:
+            if known.sha256 or move.sha256:
+                return move, None
+            if self.dry_run:
+                self.note(f"nixpkgs {known.name} is not downloaded in a dry run: this goes by the catalog")
+                return move, None
         rev = known.rev if known else move.rev
         if rev and not REVISION.fullmatch(rev):
             return move, None
@@ -146,10 +151,11 @@ class Channel:
             if not move.rev:
                 raise
             if records:
-                problem.message = f"the hash of nixpkgs {rev[:7]} could not be recorded: {problem.message}"
-                problem.hint = "--sha256 HASH states it; [sources] of torchsmith.toml names a mirror"
-                raise
-            self.note(problem.message)
+                message = f"the hash of nixpkgs {rev[:7]} could not be recorded: {problem.message}"
+                hint = "--sha256 HASH states it; [sources] of torchsmith.toml names a mirror"
+                raise problem.replace(message=message, hint=hint) from problem
+            goes_by = "; this goes by the catalog" if known and known.probed else ""
+            self.note(f"nixpkgs {rev[:7]} was not downloaded: {problem.message}{goes_by}")
             return move, None
         if not recorded:
             first = "this first download is trusted, its hash is recorded"
@@ -164,3 +170,13 @@ def _with_companions(move: Move, pin: Pin, line: Line) -> Move:
     """The move with the releases of a line's companions that a nixpkgs has, unless it states others."""
     there = {name: pin.versions[name] for name in line.versions if name in pin.versions}
     return replace(move, versions=there | dict(move.versions))
+
+
+def _at_pin(move: Move, pin: Pin, line: Line) -> Move:
+    """The move with a nixpkgs' own torch and companions, if these are of the line's release and the move
+    states no torch."""
+    if move.torch or not pin.torch or line.flavor:
+        return move
+    if pin.torch == line.torch or minor(pin.torch) != minor(line.torch):
+        return move
+    return _with_companions(replace(move, torch=pin.torch), pin, line)

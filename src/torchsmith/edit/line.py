@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -15,29 +13,28 @@ from torchsmith.catalog import Catalog, CudaVersion, Line, LineBuild, Pin, built
 from torchsmith.catalog.facts import CLAIM
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import version_key
-from torchsmith.core.problem import Conflict, Empty, Exists, Invalid, NotFound
+from torchsmith.core.problem import Conflict, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, table_text
+from torchsmith.edit.facts import FactEdit, fact_edit, text_of
 from torchsmith.edit.pin import (
     FactTable,
     Move,
     builds_at,
-    laid_over,
+    merged_file,
     pin_at,
     place_build,
+    present_cells,
     release_of,
-    with_unknown,
 )
-from torchsmith.edit.proposal import Proposal, fact_edit, proposed, text_of
-from torchsmith.matrix import Accepted, Cell, assess
+from torchsmith.matrix import Accepted, assess
 from torchsmith.matrix.cells import find_line
 from torchsmith.matrix.describe import state_of
 from torchsmith.matrix.variant import Cuda
-from torchsmith.workspace.change import Change
 from torchsmith.workspace.load import DEFAULT, FILE, Workspace, open_workspace
 
-LINES = "catalog/lines.toml"
+LINES, PINS = "catalog/lines.toml", "catalog/pins.toml"
 NAME = re.compile(r"[0-9A-Za-z][\w.-]*")
 
 
@@ -100,55 +97,46 @@ def check_new(name: str, catalog: Catalog) -> None:
         raise Exists(f"line {name} exists already: torch {catalog.lines[name].torch}", hint=hint)
 
 
-def propose_line(path: Path | None, name: str, like: Move, *, matrix: bool = False) -> Proposal:
-    """What adding a line changes: it has the pins and fixes of another line and its own torch release. With
-    `matrix`, torchsmith.toml gets its cells. Nothing is written."""
-    workspace = open_workspace(path)
-    catalog, root = workspace.catalog, workspace.home
-    check_new(name, catalog)
+def propose_line(workspace: Workspace, name: str, like: Move, *, matrix: bool = False) -> FactEdit:
+    """The facts that adding a line changes: it has the pins and fixes of another line and its own torch
+    release. With `matrix`, torchsmith.toml gets its cells."""
+    check_new(name, workspace.catalog)
     packages = {cell.variant.package.name for cell in present_cells(workspace)}
-    facts = _facts(name, like, catalog, packages or None)
-    edits = [laid_over(root, f"catalog/{file}.toml", table) for file, table in facts.items()]
-    texts = {edit.path: edit.after for edit in edits if edit.after is not None}
-    after = workspace.with_texts(texts)
-    line = after.catalog.lines[name]
-    if matrix:
-        before = workspace.source.text
-        text = f"{before.rstrip()}\n\n{matrix_of_line(workspace, line, after.catalog)}"
-        edits.append(Change("rewrite", FILE, "the builds of the line", before, text))
-        after = workspace.with_texts({**texts, FILE: text})
-    proposal = Proposal(workspace=workspace, after=after, edits=tuple(edits))
-    return with_unknown(proposal, line, line.every_build)
+    facts = _facts(name, like, workspace.catalog, packages or None)
+    edit = FactEdit.of(workspace, [merged_file(workspace, file, table) for file, table in facts.items()])
+    if not matrix:
+        return edit
+    blocks = matrix_of_line(workspace, edit.after.catalog.lines[name], edit.after.catalog)
+    text = f"{workspace.source.text.rstrip()}\n\n{blocks}"
+    return FactEdit.of(workspace, [*edit.files, fact_edit(workspace, FILE, text)])
 
 
-def propose_removal(path: Path | None, name: str, *, adopt: bool) -> Proposal:
-    """What removing a workspace's entry for a line changes; a built-in line is again as it was.
-    Raises NotFound if there is no entry, Conflict if cells still need it."""
-    workspace = open_workspace(path)
-    find_line(workspace.catalog, name)
-    text = text_of(workspace.home, LINES) or ""
-    if name not in tomllib.loads(text):
-        hint = "torchsmith line list marks the workspace's own lines with *"
-        raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
-    users = sum(cell.line == name for cell in workspace.matrix.cells)
-    if users and not is_buildable(name, builtin_catalog()):
+def propose_removal(workspace: Workspace, name: str) -> FactEdit:
+    """The facts that go with a workspace's own entry for a line: that entry, and what the workspace says of
+    pins that no other line of it uses. A built-in line is again as it was. Raises NotFound if there is
+    nothing, Conflict if cells still need it."""
+    line, shipped = find_line(workspace.catalog, name), builtin_catalog()
+    before = {path: text_of(workspace.home, path) or "" for path in (LINES, PINS)}
+    own, own_pins = (tomllib.loads(text) for text in before.values())
+    cells = Counter(cell.line for cell in present_cells(workspace))
+    if name in own and cells[name] and not is_buildable(name, shipped):
         source, hint = workspace.source, "remove that from torchsmith.toml first"
         at = next((block.path for block in workspace.spec.blocks if block.line == name), ())
         where = place(source.text, source.name, at) if at else None
-        raise Conflict(f"{counted(users, 'build')} of line {name} would be lost", hint=hint, where=where)
-    after = drop(text, name)
-    edit = fact_edit(workspace.home, LINES, after, "the line")
-    proposal = proposed(workspace, {LINES: after}, [edit], adopt=adopt)
-    existing = (change for change in proposal.changes if change.kind != "create")
-    return replace(proposal, changes=tuple(existing))
-
-
-def present_cells(workspace: Workspace) -> Sequence[Cell]:
-    """The cells of a workspace; none if its file asks for nothing yet."""
-    try:
-        return workspace.matrix.cells
-    except Empty:
-        return ()
+        raise Conflict(
+            f"{counted(cells[name], 'build')} of line {name} would be lost", hint=hint, where=where
+        )
+    others = [workspace.catalog.lines[other] for other in {*own, *cells} - {name}]
+    kept = {build.pin for other in others for build in other.every_build.values()}
+    pins = before[PINS]
+    for pin in own_pins.keys() & {build.pin for build in line.every_build.values()} - kept:
+        pins = drop(pins, pin, "sha256") if pin in shipped.pins else drop(pins, pin)
+    texts = {LINES: drop(before[LINES], name), PINS: pins}
+    edit = FactEdit.of(workspace, [fact_edit(workspace, path, text) for path, text in texts.items()])
+    if not edit.files:
+        hint = "torchsmith line list marks the workspace's own lines with *"
+        raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
+    return edit
 
 
 def is_buildable(name: str, catalog: Catalog) -> bool:

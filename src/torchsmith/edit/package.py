@@ -1,11 +1,9 @@
-"""A package of the workspace's own: its entry and its recipes written in one step, or taken out."""
+"""Packages of a workspace: those that torchsmith.toml asks for, and the entry of one that is new."""
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from torchsmith.catalog import builtin_catalog
@@ -17,26 +15,28 @@ from torchsmith.core.problem import (
     Incomplete,
     Invalid,
     NotFound,
-    NotKnown,
     Problem,
-    did_you_mean,
+    by_name,
     nearest,
 )
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, set_list, set_string
+from torchsmith.edit.facts import HEAD, FactEdit, fact_edit, text_of
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
-from torchsmith.edit.proposal import HEAD, Proposal, fact_edit, proposed, text_of
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
+from torchsmith.recipe.values import RecipeOptions
+from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import FILE, Workspace, open_workspace
+from torchsmith.workspace.load import FILE, Workspace
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 
 
-def check_name(workspace: Workspace, new: NewPackage) -> None:
-    """Refuse a name that cannot be one, or that is taken; what can be known before Nix is asked."""
+def is_known(workspace: Workspace, new: NewPackage) -> bool:
+    """Whether the catalog has a new package already, and the workspace does not ask for it. Raises Invalid or
+    Exists for a name that cannot be one, or that is taken; what can be known before Nix is asked."""
     catalog = workspace.catalog
     if not PACKAGE_NAME.fullmatch(new.name) or "-python" in new.name:
         hint = "lower-case letters, digits and dashes, such as flash-attn"
@@ -47,36 +47,45 @@ def check_name(workspace: Workspace, new: NewPackage) -> None:
     same = {package.attr: package for package in catalog.packages.values()}.get(new.attr)
     taken = catalog.packages.get(new.name) or same
     if taken is None:
-        return
+        return False
+    requested = taken.name in _requested(workspace)
+    if not requested and new == NewPackage(name=taken.name, attr=new.name):
+        return True
     own = taken.name in tomllib.loads(text_of(workspace.home, PACKAGES) or "")
-    where = catalog.place("packages", (taken.name,)) if own else None
+    hint = f"torchsmith package add {taken.name}, without other options, adds it to this workspace"
+    if requested:
+        hint = (
+            f"it is in this workspace{'' if taken.is_torch else '; torchsmith package remove takes it out'}"
+        )
     what = "is a package already" if taken.name == new.name else f"is the package {taken.name} already"
-    requested = _requested(workspace)
-    if taken.name not in requested:
-        hint = f"name it in {workspace.source.name}: packages = {json.dumps([*requested, taken.name])}"
-    else:
-        removal = "" if taken.is_torch else "; torchsmith package remove takes it out"
-        hint = f"it is in this workspace{removal}"
+    where = catalog.place("packages", (taken.name,)) if own else None
     raise Exists(f"{new.name if taken.name == new.name else new.attr} {what}", hint=hint, where=where)
 
 
 def propose(
-    workspace: Path | None,
-    new: NewPackage,
-    evaluate: Evaluate,
-    nix: Nix,
-    trees: Mapping[str, Path],
-    *,
-    adopt: bool = False,
-) -> Proposal:
-    """Ask Nix, and work out what adding a package changes; nothing is written."""
-    opened = open_workspace(workspace)
-    check_name(opened, new)
+    workspace: Workspace, new: NewPackage, evaluate: Evaluate, nix: Nix, trees: Mapping[str, Path]
+) -> tuple[FactEdit, list[PackageProbe]]:
+    """The facts that adding a package changes, and what Nix said of it."""
     # As if it were there already: a template asks for its release and source.
-    probes = probe(opened.with_texts(_with_package(opened, new, ())), new.name, evaluate, nix, trees)
-    _require_answer(opened, new, probes)
-    texts = _with_package(opened, new, probes)
-    return replace(proposed(opened, texts, _edits(opened.home, texts), adopt=adopt), probes=tuple(probes))
+    there = FactEdit.of(workspace, _with_package(workspace, new, ())).after
+    probes = probe(there, new.name, evaluate, nix, trees)
+    _require_answer(workspace, new, probes)
+    edit = FactEdit.of(workspace, _with_package(workspace, new, probes))
+    writer = RecipeWriter(edit.after.catalog, RecipeOptions())
+    for cell in [cell for cell in edit.after.matrix.cells if cell.variant.package.name == new.name][:1]:
+        writer.recipe(cell)  # a Problem if its template asks for what is not known
+    return edit, probes
+
+
+def propose_known(workspace: Workspace, name: str) -> FactEdit:
+    """The facts that change if a workspace gets a package that the catalog has."""
+    return FactEdit.of(workspace, [_requesting(workspace, name)])
+
+
+def _requesting(workspace: Workspace, name: str) -> Change:
+    """The torchsmith.toml that asks for one package more."""
+    text = set_list(workspace.source.text, "packages", [*_requested(workspace), name])
+    return fact_edit(workspace, FILE, text)
 
 
 def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> None:
@@ -109,22 +118,21 @@ def _require_answer(workspace: Workspace, new: NewPackage, probes: Sequence[Pack
         )
 
 
-def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> dict[str, str]:
+def _with_package(workspace: Workspace, new: NewPackage, probes: Sequence[PackageProbe]) -> Iterator[Change]:
     """The workspace's files with the package in them."""
     good = [probe for probe in probes if not probe.error and probe.version]
     pins = {pin_of(workspace.catalog, probe.cell).name: probe.version for probe in good}
     before = text_of(workspace.home, PACKAGES) or ""
     head = before if before.strip() else HEAD
-    texts = {PACKAGES: f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}"}
+    yield fact_edit(workspace, PACKAGES, f"{head.rstrip()}\n\n{entry_text(workspace, new, probes)}")
     pins_text = text_of(workspace.home, PINS) or ""
     for pin, version in pins.items():
         try:
             pins_text = set_string(pins_text, (pin, new.name), version)
         except Problem as problem:
-            raise problem.at(place(pins_text, PINS, problem.path)) from None
-    texts[PINS] = pins_text
-    texts[FILE] = set_list(workspace.source.text, "packages", [*_requested(workspace), new.name])
-    return texts
+            raise problem.replace(where=place(pins_text, PINS, problem.path)) from None
+    yield fact_edit(workspace, PINS, pins_text)
+    yield _requesting(workspace, new.name)
 
 
 def _requested(workspace: Workspace) -> Sequence[str]:
@@ -134,46 +142,45 @@ def _requested(workspace: Workspace) -> Sequence[str]:
     return [package.name for package in workspace.catalog.packages.values() if package.default]
 
 
-def _edits(root: Path, texts: Mapping[str, str]) -> list[Change]:
-    return [fact_edit(root, name, text, "the package") for name, text in texts.items()]
-
-
-def propose_removal(workspace: Path | None, name: str, *, adopt: bool) -> Proposal:
-    """Work out what taking a package out changes; an entry of torchsmith's own stays in the catalog."""
-    opened = open_workspace(workspace)
-    root = opened.home
-    if name not in opened.catalog.packages:
-        raise NotKnown(f"unknown package {name!r}", hint=did_you_mean(name, opened.catalog.packages))
-    if opened.catalog.packages[name].is_torch:
+def propose_removal(workspace: Workspace, name: str) -> FactEdit:
+    """The facts that change if a package is taken out; an entry of torchsmith's own stays in the catalog."""
+    catalog = workspace.catalog
+    package = by_name("package", name, catalog.packages)
+    if package.is_torch:
         raise Conflict(f"{name} cannot be removed: the other packages are built on it")
-    users = [package.name for package in opened.catalog.packages.values() if name in package.needs]
-    packages_text = text_of(root, PACKAGES) or ""
-    own = name in tomllib.loads(packages_text)
-    if own and users and name not in builtin_catalog().packages:
-        where = opened.catalog.place("packages", (users[0], "needs"))
-        raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
-    texts = {}
-    if own:
-        texts[PACKAGES] = drop(packages_text, name)
-        pins = text_of(root, PINS) or ""
-        for pin in opened.catalog.pins:
-            pins = drop(pins, pin, name)
-        texts[PINS] = pins
-    packages, cells = _requested(opened), opened.settings.include
-    remaining = [cell for cell in cells if Variant.parse(cell, opened.catalog).package.name != name]
-    text = opened.source.text
+    files = {path: text_of(workspace.home, path) or "" for path in (PACKAGES, PINS)}
+    if name in tomllib.loads(files[PACKAGES]):
+        users = [other.name for other in catalog.packages.values() if name in other.needs]
+        if users and name not in builtin_catalog().packages:
+            where = catalog.place("packages", (users[0], "needs"))
+            raise Conflict(f"{users[0]} needs {name}", hint=f"take {users[0]} out first", where=where)
+        files[PACKAGES] = drop(files[PACKAGES], name)
+        for pin in catalog.pins:
+            files[PINS] = drop(files[PINS], pin, name)
+    packages, cells, text = _requested(workspace), workspace.settings.include, workspace.source.text
     if name in packages:
-        text = set_list(text, "packages", [package for package in packages if package != name])
-    texts[FILE] = set_list(text, "include", remaining) if len(remaining) < len(cells) else text
-    edits = _edits(root, texts)
-    if not any(edit.pending for edit in edits):
+        text = set_list(text, "packages", [other for other in packages if other != name])
+    remaining = [cell for cell in cells if Variant.parse(cell, catalog).package != package]
+    files[FILE] = set_list(text, "include", remaining) if len(remaining) < len(cells) else text
+    edit = FactEdit.of(workspace, [fact_edit(workspace, path, text) for path, text in files.items()])
+    if not edit.files:
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
-    return proposed(opened, texts, edits, adopt=adopt, gone=opened.catalog.packages[name].folder)
+    return edit
 
 
-def unchanged(proposal: Proposal) -> Proposal:
-    """The proposal. Raises Conflict if a file that it edits has changed since."""
-    for edit in proposal.edits:
-        if text_of(proposal.workspace.home, edit.path) != edit.before:
-            raise Conflict(f"{edit.path} changed while Nix was asked", hint="try again")
-    return proposal
+def cells_of(workspace: Workspace, package: str) -> list[str]:
+    """A package's cells in the matrix."""
+    return [cell.name for cell in workspace.matrix.cells if cell.variant.package.name == package]
+
+
+def left_out_of(workspace: Workspace, package: str) -> dict[str, str]:
+    """A package's cells that the matrix leaves out, each with the reason; if it has some, also the cells that
+    only torch has."""
+    cells, reason = cells_of(workspace, package), f"torchsmith.toml has other packages than {package} there"
+    torchs = [cell.variant for cell in workspace.matrix.cells if cell.variant.package.is_torch]
+    names = [variant.of(workspace.catalog.packages[package]).name for variant in torchs]
+    return {name: reason for name in names if cells and name not in cells} | {
+        left.variant.name: "; ".join(map(str, left.reasons))
+        for left in workspace.matrix.left_out
+        if left.variant.package.name == package
+    }

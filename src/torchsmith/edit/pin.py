@@ -1,9 +1,9 @@
-"""Update a line to another nixpkgs or torch release: facts and recipes in one step, or not at all."""
+"""Update a line to another nixpkgs or torch release: all of its builds, or none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,19 @@ from typing import Any
 from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_catalog
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
-from torchsmith.catalog.ranges import in_range
-from torchsmith.core.problem import CannotBuild, Empty, Incomplete, Invalid
-from torchsmith.core.text import listed
+from torchsmith.catalog.ranges import in_range, version_key
+from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid
+from torchsmith.core.text import grouped, listed
 from torchsmith.core.toml_edit import merged
-from torchsmith.edit.proposal import HEAD, FactMove, Proposal, fact_edit, proposed, text_of
+from torchsmith.edit.facts import HEAD, FactEdit, FactMove, fact_edit, text_of
+from torchsmith.matrix import Cell
 from torchsmith.matrix.cells import find_line
 from torchsmith.nix.channel import REVISION
+from torchsmith.nix.hashes import parse_hash
 from torchsmith.nix.probe import probe
 from torchsmith.nix.tool import find_nix
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import Workspace, open_workspace
+from torchsmith.workspace.load import Workspace
 
 FROM_SOURCE, STUB = (SOURCE, "torch-version"), "find-cuda-toolkit-stub"
 UNPROBED = {
@@ -29,7 +31,6 @@ UNPROBED = {
     "unproved": "its contents are unknown",
 }
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
-HASH = re.compile(r"[0-9a-z]{52}|[0-9a-f]{64}|sha256-[0-9A-Za-z+/]{43}=")  # as Nix spells it
 FactTable = dict[str, Any]
 
 
@@ -45,43 +46,80 @@ class Move:
     probed: Mapping[str, Any] = field(default_factory=dict)  # what a tree of the revision has
 
 
-def moves(line: str, before: Catalog | None, after: Catalog) -> list[FactMove]:
-    """What changes in a line: its nixpkgs with the Pythons there, torch, CUDA releases and companions."""
-    old, new = (_line_facts(line, catalog) if catalog else {} for catalog in (before, after))
-    facts = [FactMove(what, old.get(what, ""), new.get(what, "")) for what in {**old, **new}]
-    return [fact for fact in facts if fact.before != fact.after]
+def moves(name: str, before: Catalog | None, after: Catalog) -> list[FactMove]:
+    """What changes in a line: the nixpkgs of its builds, torch, CUDA releases, companions and Pythons."""
+    old, new = (catalog.lines.get(name) if catalog else None for catalog in (before, after))
+    names = {name for line in (old, new) if line for name in line.every_build}
+    builds = grouped(
+        ((_pin_of(old, build), _pin_of(new, build)), build_title(build, after))
+        for build in sorted(names, key=lambda name: (not name[0].isdigit(), version_key(name), name))
+    )
+    pins = [FactMove("nixpkgs", was, now, titles) for (was, now), titles in builds.items()]
+    had, has = (_line_facts(line, catalog) for line, catalog in ((old, before), (new, after)))
+    facts = [FactMove(what, had.get(what, ""), has.get(what, "")) for what in {**had, **has}]
+    return [fact for fact in (*pins, *facts) if fact.before != fact.after]
 
 
-def _line_facts(name: str, catalog: Catalog) -> dict[str, str]:
-    line = catalog.lines.get(name)
-    if line is None:
+def _pin_of(line: Line | None, build: str) -> str:
+    found = line.every_build.get(build) if line else None
+    return found.pin if found else ""
+
+
+def _line_facts(line: Line | None, catalog: Catalog | None) -> dict[str, str]:
+    if line is None or catalog is None:
         return {}
-    pins = [
-        catalog.pins[pin] for pin in dict.fromkeys(build.pin for build in line.every_build.values()) if pin
-    ]
-    pythons = sorted({python for pin in pins for python in pin.pythons}.intersection(line.pythons))
+    pins = {build.pin for build in line.every_build.values() if build.pin}
+    pythons = {python for pin in pins for python in catalog.pins[pin].pythons}.intersection(line.pythons)
     return {
-        "nixpkgs": ", ".join(pin.name for pin in pins),
         TORCH: line.torch,
         **line.versions,
         "CUDA": ", ".join(line.cudas),
-        "Python": ", ".join(map(str, pythons)),
+        "Python": ", ".join(map(str, sorted(pythons))),
     }
 
 
-def propose(workspace: Path | None, move: Move, *, adopt: bool = False) -> Proposal:
-    """What an update changes; nothing is written."""
-    opened = open_workspace(workspace)
-    root = opened.home
-    line = used_line(opened, move.line)
-    variants = [cell.variant for cell in opened.matrix.cells if cell.line == line.name]
+def build_title(name: str, catalog: Catalog) -> str:
+    """What people call a build of a line: CUDA 13.0, CPU, ROCm 6.4."""
+    backend, _, release = name.partition(" ")
+    if name == CPU:
+        return "CPU"
+    return f"CUDA {name}" if name[0].isdigit() else f"{catalog.backends[backend].title} {release}".strip()
+
+
+def propose(workspace: Workspace, move: Move) -> FactEdit:
+    """The facts that an update changes. A pin that the line has already gets its facts and hash; builds that
+    a pin lacks stay at theirs."""
+    catalog, line = workspace.catalog, used_line(workspace, move.line)
+    variants = [cell.variant for cell in workspace.matrix.cells if cell.line == line.name]
     used = {build_name(variant.toolkit) for variant in variants}
-    facts = _facts(line, move, opened.catalog, used, {variant.package.name for variant in variants})
-    edits = [laid_over(root, f"catalog/{name}.toml", table) for name, table in facts.items()]
-    texts = {edit.path: edit.after for edit in edits if edit.after is not None}
-    proposal = proposed(opened, texts, edits, adopt=adopt)
-    catalog = proposal.after.catalog
-    return with_unknown(proposal, catalog.lines[line.name], used)
+    entry: FactTable = {}
+    facts: dict[str, FactTable] = {"lines": {line.name: entry}}
+    builds = line.every_build
+    pin: Pin | None = None
+    if move.rev:
+        old = {build.pin for name, build in builds.items() if name in used and build.pin}
+        if not old:
+            raise Empty(f"line {line.name} imports no nixpkgs that could be updated")
+        pin, table = pin_at(move, catalog)
+        builds = {name: build for name, build in builds.items() if build.pin in old and has_build(pin, name)}
+        if (lacking := sorted(used - builds.keys())) and pin.name not in old:
+            titles = ", ".join(build_title(name, catalog) for name in lacking)
+            able = [
+                other.name
+                for other in catalog.pins.values()
+                if other.probed and all(has_build(other, name) for name in used)
+            ]
+            hint = f"take the builds of {titles} out of torchsmith.toml first"
+            if able:
+                hint = f"these have all that the builds of line {line.name} need: {', '.join(able)}"
+            raise CannotBuild(f"nixpkgs {pin.name} has no {titles}", hint=hint)
+        facts |= {"pins": {pin.name: table}} if table else {}
+    if move.torch:
+        packages = {variant.package.name for variant in variants}
+        entry |= release_of(line, move, catalog, packages if pin else None)
+    _add_builds(entry, builds_at(pin, builds, move.torch or line.torch, catalog), builds)
+    stated = {name: table for name, table in facts.items() if any(table.values())}
+    return FactEdit.of(workspace, [merged_file(workspace, name, table) for name, table in stated.items()])
 
 
 def used_line(workspace: Workspace, name: str) -> Line:
@@ -103,40 +141,6 @@ def probed(move: Move, tree: Path | None, catalog: Catalog) -> Move:
     if not move.rev or tree is None or (known and known.torch_shape):
         return move
     return replace(move, probed=probe(find_nix(), tree, catalog))
-
-
-def _facts(
-    line: Line, move: Move, catalog: Catalog, used: set[str], packages: Collection[str]
-) -> dict[str, FactTable]:
-    """The entries of the catalog for an update. A pin that the line has already gets its facts and hash;
-    builds that a pin lacks stay at theirs."""
-    entry: FactTable = {}
-    facts: dict[str, FactTable] = {"lines": {line.name: entry}}
-    builds = line.every_build
-    pin: Pin | None = None
-    if move.rev:
-        old = {build.pin for name, build in builds.items() if name in used and build.pin}
-        if not old:
-            raise Empty(f"line {line.name} imports no nixpkgs that could be updated")
-        pin, table = pin_at(move, catalog)
-        builds = {name: build for name, build in builds.items() if build.pin in old and has_build(pin, name)}
-        if (lacking := sorted(used - builds.keys())) and pin.name not in old:
-            titles = ", ".join(f"CUDA {name}" if name[0].isdigit() else name for name in lacking)
-            able = [
-                other.name
-                for other in catalog.pins.values()
-                if other.probed and all(has_build(other, name) for name in used)
-            ]
-            hint = (
-                f"these have all that the builds of line {line.name} need: {', '.join(able)}" if able else ""
-            )
-            hint = hint or f"take the builds of {titles} out of torchsmith.toml first"
-            raise CannotBuild(f"nixpkgs {pin.name} has no {titles}", hint=hint)
-        facts |= {"pins": {pin.name: table}} if table else {}
-    if move.torch:
-        entry |= release_of(line, move, catalog, packages if pin else None)
-    _add_builds(entry, builds_at(pin, builds, move.torch or line.torch, catalog), builds)
-    return {name: table for name, table in facts.items() if table and any(table.values())}
 
 
 def has_build(pin: Pin, name: str) -> bool:
@@ -214,10 +218,17 @@ def place_build(entry: FactTable, name: str, build: FactTable) -> None:
 
 def pin_at(move: Move, catalog: Catalog) -> tuple[Pin, FactTable]:
     """The pin of a revision, and what the catalog lacks of its entry."""
-    if move.sha256 and not HASH.fullmatch(move.sha256):
-        hint = "as nix-hash --type sha256 --base32 TREE prints it"
-        raise Invalid(f"{move.sha256!r} is not a sha256", hint=hint)
-    stated = {"sha256": move.sha256} if move.sha256 else {}
+    stated: FactTable = {}
+    if move.sha256:
+        digest = parse_hash(move.sha256)
+        if digest is None or digest.algorithm != "sha256":
+            hint = "as nix-hash --type sha256 --base32 TREE prints it"
+            raise Invalid(f"{move.sha256!r} is not a sha256", hint=hint)
+        others = (pin for pin in catalog.pins.values() if move.rev not in (pin.rev, pin.name))
+        if same := next((pin for pin in others if parse_hash(pin.sha256) == digest), None):
+            hint = "leave --sha256 out to download it and record its hash"
+            raise Conflict(f"{move.sha256} is the hash of nixpkgs {same.name}", hint=hint)
+        stated["sha256"] = move.sha256
     known = find_pin(move.rev, catalog)
     if known is not None and not move.probed:
         return known, stated
@@ -257,17 +268,16 @@ def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str]
     }
 
 
-def with_unknown(proposal: Proposal, line: Line, used: Collection[str]) -> Proposal:
-    """The proposal with what lacks a hash in the builds of a line that are used: sources and nixpkgs."""
-    catalog = proposal.after.catalog
-    builds = [build for name, build in line.every_build.items() if build.pin and name in used]
-    pins = sorted({build.pin for build in builds if not catalog.pins[build.pin].sha256})
-    packages = {name for build in builds for name in catalog.unknown_hashes(line, build)}
-    sources = (f"{name} {line.version_of(name)}" for name in catalog.packages if name in packages)
-    return replace(proposal, to_learn=tuple(sources), unhashed=tuple(pins))
+def present_cells(workspace: Workspace) -> Sequence[Cell]:
+    """The cells of a workspace; none if its file asks for nothing yet."""
+    try:
+        return workspace.matrix.cells
+    except Empty:
+        return ()
 
 
-def laid_over(root: Path, name: str, table: FactTable) -> Change:
-    """A catalog file with these entries; everything else in it stays."""
-    text = text_of(root, name)
-    return fact_edit(root, name, merged(HEAD if text is None else text, table), "the line")
+def merged_file(workspace: Workspace, name: str, table: FactTable) -> Change:
+    """A file of the catalog with these entries; everything else in it stays."""
+    path = f"catalog/{name}.toml"
+    text = text_of(workspace.home, path)
+    return fact_edit(workspace, path, merged(HEAD if text is None else text, table))

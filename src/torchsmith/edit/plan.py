@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchsmith.core.problem import Problem
 from torchsmith.matrix import Cell, package_name, pname
-from torchsmith.recipe.read import read_text_as_recipe
+from torchsmith.recipe.read import read_recipe, read_text_as_recipe
 from torchsmith.workspace.change import PHASES, Adoption, Change
 from torchsmith.workspace.checkout import RecipeFile
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -123,6 +123,21 @@ def auditor(workspace: Workspace) -> CheckRecipe:
             rules=tuple(dict.fromkeys(finding.rule for finding in errors)),
             parsed=not any(finding.rule == "TS001" for finding in findings),
             fixable=bool(fixes) and all(fixes) and recipe.owner == "foreign",
+            differs=() if errors else tuple(_differs(recipe, context())),
         )
 
     return check
+
+
+def _differs(recipe: RecipeFile, context: Context) -> Iterator[str]:
+    """In what a valid recipe differs from the line that torchsmith.toml has for it."""
+    requested = context.lines.get(recipe.attr)
+    subject = Subject(recipe.name, read_recipe(recipe.path), context.catalog, requested)
+    if not (requested and subject.line and subject.pin):
+        return
+    revs = {pin.rev.value for pin in subject.body.pins if pin.rev} - {subject.pin.rev}
+    if revs:
+        yield f"nixpkgs {revs.pop()[:7]} (line {requested} has {subject.pin.name})"
+    torch = subject.version_given("torch", "pytorch")
+    if torch and torch != subject.line.torch:
+        yield f"torch {torch} (line {requested} has {subject.line.torch})"

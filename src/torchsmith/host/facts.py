@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -14,8 +14,7 @@ from torchsmith.catalog.axes import BadValue, DriverVersion, PythonVersion, Sm
 from torchsmith.catalog.names import holds, name_words
 
 T = TypeVar("T")
-MARK = "torchsmith-host"  # by which a machine's facts are known among other reports
-FORMAT = 2
+KIND = "machine"  # by which JSON of a machine is known among other reports
 TIME_LIMIT = 10.0  # seconds to wait for a tool
 
 
@@ -83,10 +82,12 @@ class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         return str(self.sm.value) if self.sm else "a GPU without a name"
 
 
-class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field=MARK, tag=FORMAT):
+class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag=KIND):
     """A machine as far as it is known. None, and a field that JSON lacks: no source has it; `gpus` may be an
     empty tuple."""
 
+    FORMAT: ClassVar = 2
+    HAS_SETS: ClassVar = True
     system: Fact[str] | None = None  # as Nix writes it: x86_64-linux
     cpu_name: Fact[str] | None = None
     cpu_id: Fact[str] | None = None  # vendor/family/model/stepping, or implementer/part

@@ -16,13 +16,13 @@ from torchsmith.catalog.axes import BadValue
 from torchsmith.catalog.load import decode
 from torchsmith.core.files import MAX_BYTES, read_bytes, unreadable
 from torchsmith.core.problem import Conflict, Empty, Invalid, TooLarge, Where
-from torchsmith.host.facts import FORMAT, MARK, Fact, GpuFacts, HostFacts, merge
+from torchsmith.host.facts import KIND, Fact, GpuFacts, HostFacts, merge
 from torchsmith.host.normalise import normalise, plain_text, without_repeats
 from torchsmith.host.read_cpu import read_cpu
 from torchsmith.host.scan import scan
 
 BINARY = (b"PK\x03\x04", b"\x7fELF", b"\x1f\x8b", b"\x89PNG", b"%PDF-")
-DOCUMENT = rf'"{MARK}"\s*:'
+DOCUMENT = rf'"kind"\s*:\s*"{KIND}"'
 # What the record of a cluster has once for each machine: Slurm's, and Kubernetes' in both forms.
 MACHINES = (r"^\s*NodeName=", r'^\s*"?kind"?: "?Node\b"?,?\s*$', r"(?<![\w.])kubernetes\.io/arch\W")
 # Ansible's facts name no GPUs, and PBS has names of its site for them.
@@ -65,8 +65,9 @@ def _document(text: str, source: str) -> HostFacts:
     """The facts of what `torchsmith pick --facts --json` prints."""
     try:
         data = json.loads(text)
-        if isinstance(data, dict) and data.get(MARK, FORMAT) != FORMAT:
-            raise Invalid(f"{source} has format {data[MARK]}, this torchsmith reads {FORMAT}")
+        number = data.get("format") if isinstance(data, dict) else None
+        if number not in (None, HostFacts.FORMAT):
+            raise Invalid(f"{source} has format {number}, this torchsmith reads {HostFacts.FORMAT}")
         return msgspec.convert(data, HostFacts, dec_hook=decode)
     except json.JSONDecodeError as error:
         raise Invalid(f"not valid JSON: {error.msg.lower()}", where=Where(source, error.lineno)) from error

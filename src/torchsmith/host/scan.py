@@ -40,7 +40,7 @@ def scan(
     text: str,
     source: str,
     catalog: Catalog | None = None,
-    known: HostFacts = HostFacts(),  # noqa: B008
+    known: HostFacts = HostFacts(),
 ) -> HostFacts:
     """All that a text says of one machine, added to what is known of it."""
     return _Scan(text, source, catalog or builtin_catalog(), known).facts()

@@ -131,7 +131,8 @@ def _decide(variant: Variant, catalog: Catalog, line: str | None) -> Decision:
 
 def find_line(catalog: Catalog, name: str) -> Line:
     """A line by its name, or a Problem with the nearest one."""
-    return by_name("line", name, catalog.lines)
+    lines = sorted(catalog.lines.values(), key=lambda line: version_key(line.torch), reverse=True)
+    return by_name("line", name, {line.name: line for line in lines})
 
 
 @lru_cache(256)  # every cell of a block asks the same

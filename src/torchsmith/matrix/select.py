@@ -49,8 +49,7 @@ class Selector(msgspec.Struct, frozen=True):
             return cls(tuple(term for word in words for term in _terms(word, catalog)))
         except NotKnown as problem:
             together = suggestion(" ".join(selectors), catalog) if len(selectors) > 1 else ""
-            problem.hint = together or problem.hint
-            raise
+            raise problem.replace(hint=together or problem.hint) from None
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""

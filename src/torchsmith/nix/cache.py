@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from torchsmith.core.files import MAX_LOG_BYTES, cache_dir, read_bytes, write_atomic
-from torchsmith.core.problem import Problem
+from torchsmith.core.problem import MissingRequirement, Problem
 
 FORMAT = 1  # raised when a cached result changes its meaning
 DAY = 24 * 3600.0
@@ -80,10 +80,13 @@ def key_of(parts: Mapping[str, str]) -> str:
 
 
 class ResultCache:
-    """One small file per result, below the cache folder; the time of a file is when it was last used."""
+    """One small file per result, in a folder of the cache; the time of a file is when it was last used."""
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = root or cache_dir() / "evaluations"
+    def __init__(self, name: str | Path = "evaluations") -> None:
+        try:
+            self.root = cache_dir() / name
+        except MissingRequirement:  # without a home there is nothing to read, and nothing is kept
+            self.root = Path(os.devnull)
 
     def load(self, key: str, kind: type[T]) -> T | None:
         """The cached result; None if there is none, or a damaged one."""

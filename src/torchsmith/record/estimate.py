@@ -12,13 +12,13 @@ import msgspec
 from torchsmith.catalog import Catalog, Estimate
 
 Basis = Literal[
-    "this build",
-    "its rehearsal",
-    "its kind",
-    "a rehearsal of its kind",
-    "a measured build elsewhere",
-    "a guess",
-    "not estimated",
+    "own_build",
+    "own_rehearsal",
+    "kind_build",
+    "kind_rehearsal",
+    "catalog_measured",
+    "guess",
+    "unknown",
 ]
 RECENT_BUILDS = 5  # that an estimate rests on
 OTHER = "other"  # the catalog's entry for builds that have none of their own
@@ -76,10 +76,10 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
         and build.package != OTHER
     ]
     known: tuple[tuple[list[Past], Basis], ...] = (
-        ([build for build in same if not build.rehearsed], "this build"),
-        ([build for build in same if build.rehearsed], "its rehearsal"),
-        ([build for build in kind if not build.rehearsed], "its kind"),
-        ([build for build in kind if build.rehearsed], "a rehearsal of its kind"),
+        ([build for build in same if not build.rehearsed], "own_build"),
+        ([build for build in same if build.rehearsed], "own_rehearsal"),
+        ([build for build in kind if not build.rehearsed], "kind_build"),
+        ([build for build in kind if build.rehearsed], "kind_rehearsal"),
     )
     for builds, basis in known:
         if builds:
@@ -89,10 +89,10 @@ def expect(work: Work, past: Sequence[Past], catalog: Catalog, cores: int) -> Ex
     seconds = (row.hours + row.gpu_hours * work.gpus) * 3600 / share
     if not work.estimated:
         every = ("seconds", "memory_gb", "build_gb", "store_gb")
-        return Expected(seconds, *figures, "not estimated", every)
+        return Expected(seconds, *figures, "unknown", every)
     if "hours" in row.measured:
-        return Expected(seconds, *figures, "a measured build elsewhere", guesses, row.steps)
-    return Expected(seconds, *figures, "a guess", ("seconds", *guesses), row.steps)
+        return Expected(seconds, *figures, "catalog_measured", guesses, row.steps)
+    return Expected(seconds, *figures, "guess", ("seconds", *guesses), row.steps)
 
 
 def estimate_row(catalog: Catalog, package: str, gpu: bool) -> Estimate:

@@ -113,6 +113,9 @@ def diagnose_log(log: str, catalog: Catalog) -> Diagnosis:
     reason = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
     if reason is not None and (reason.error or reason.kind != "unknown"):
         return _diagnosis(catalog, lines, reason)
+    at_end = [pair for pair in known if pair[0].says == "end"]
+    if stated := _last_match([*enumerate(lines)], at_end):
+        return _diagnosis(catalog, lines, stated)
     guess = _last_match(body, of_build)
     return _diagnosis(catalog, lines, guess or reason or _Reason(-1, None), guess=True)
 

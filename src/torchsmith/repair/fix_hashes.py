@@ -246,7 +246,7 @@ class HashFixer:
                 return
             self.workspace = after = self.workspace.with_texts(texts)
             repos = wanted_repos(after)
-            write_changes(writer, repos, reconcile(after, repos), edits=changes)
+            write_changes(writer, repos, [*changes, *reconcile(after, repos)])
 
 
 def without_rivals(downloads: Sequence[Derivation]) -> list[list[Derivation]]:

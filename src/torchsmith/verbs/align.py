@@ -10,7 +10,7 @@ from typing import Annotated
 from torchsmith.cli.console import exit_if, next_step, print_json, warn, write, write_stderr
 from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.text import counted, printable
+from torchsmith.core.text import counted, grouped, listed, printable
 from torchsmith.edit.align import Alignment, align_repositories
 from torchsmith.workspace.checkout import workspace_folder
 
@@ -28,7 +28,7 @@ class AlignRequest(Request):
     create: Annotated[bool, Option("Write the recipes that are missing.")] = False
 
 
-def align(request: AlignRequest) -> Alignment:
+def align(request: AlignRequest = AlignRequest()) -> Alignment:
     """Compare the builds of repositories; `create` writes what is missing."""
     paths = request.paths or (workspace_folder(request.workspace),)
     return align_repositories(paths, request.workspace, create=request.create)
@@ -55,11 +55,18 @@ def run(*, request: AlignRequest, json: JsonOption = False) -> None:
 
 def _print_alignment(report: Alignment) -> None:
     """What each repository lacks, the sum, and why builds cannot be made."""
-    for repository in report.repositories:
-        if missing := [row.cell for row in report.cells if repository in row.missing]:
-            write(printable(f"{repository} lacks {counted(len(missing), 'build')}"), "bold")
-        for cell in missing:
-            write(f"  {cell}")
+    lacking = grouped(
+        (tuple(row.cell for row in report.cells if repository in row.missing), repository)
+        for repository in report.repositories
+    )
+    for missing, repositories in lacking.items():
+        if missing:
+            verb = "lack" if len(repositories) > 1 else "lacks"
+            title = f"{listed(repositories)} {verb} {counted(len(missing), 'build')}"
+            write(printable(title), "bold")
+        split = (cell.partition("-") for cell in missing)
+        for target, pythons in grouped((target, python) for python, _, target in split).items():
+            write(f"  {', '.join(pythons)}-{target}")
     hint = "; --create writes what is missing" if report.missing else ""
     write(f"{report.complete} of {len(report.cells)} builds are in every repository{hint}")
     reasons = Counter((repository, why) for row in report.cells for repository, why in row.cannot.items())

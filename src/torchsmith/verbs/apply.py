@@ -45,7 +45,9 @@ class ApplyRequest(PlanRequest):
         return super().words + ["--commit"] * self.commit
 
 
-def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm | None = None) -> ChangeReport:
+def apply(
+    request: ApplyRequest = ApplyRequest(), reporter: Reporter = SILENT, confirm: Confirm | None = None
+) -> ChangeReport:
     """Make a workspace what its torchsmith.toml says. A run that was interrupted is finished first. Raises
     Refused if files would be deleted, and neither the request's `yes` nor `confirm` agrees."""
     from torchsmith.workspace import git
@@ -63,6 +65,8 @@ def apply(request: ApplyRequest, reporter: Reporter = SILENT, confirm: Confirm |
     with writing(home, "apply", request.wait) as writer:
         reporter.note(writer.recovered)
         plan, report = request.planned()
+        for repo in plan.repos if request.git else ():
+            git.require_finished(writer.root / repo.name)
         if request.commit and not request.allow_dirty:
             require_clean(writer.root, plan.repos)
         _require_agreement(report, request, confirm)

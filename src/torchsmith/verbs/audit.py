@@ -71,9 +71,8 @@ class AuditRequest(Request):
     cache: Annotated[bool, Option("--cache/--no-cache", "Use cached results.")] = True
 
 
-def audit(request: AuditRequest | None = None, reporter: Reporter = SILENT) -> AuditReport:
+def audit(request: AuditRequest = AuditRequest(), reporter: Reporter = SILENT) -> AuditReport:
     """Check recipes; `fix` first applies the safe fixes. Raises NotKnown for an unknown rule."""
-    request = request or AuditRequest()
     choice = choose(request.select, request.ignore, request.line)
     places, selectors = _places(request)
     report = audit_places(

@@ -35,6 +35,7 @@ from torchsmith.core.text import counted, duration, some_of
 from torchsmith.nix.evaluate import EvalResult
 from torchsmith.publishing.verified import verify_recipe
 from torchsmith.record import Record
+from torchsmith.record.estimate import Basis
 from torchsmith.verbs.diagnose import print_diagnosis
 from torchsmith.verbs.eval import other_releases, print_failed, release_warnings
 from torchsmith.workspace.journal import finish_stopped
@@ -45,6 +46,15 @@ EXAMPLE = (
     " && torchsmith build -w b sm120 avx2 --dry-run --nixpkgs sample"
 )
 MAX_JOBS_LISTED = 40  # jobs of a plan
+BASES: dict[Basis, str] = {
+    "own_build": "by this build",
+    "own_rehearsal": "by its rehearsal",
+    "kind_build": "by its kind",
+    "kind_rehearsal": "by a rehearsal of its kind",
+    "catalog_measured": "by a measured build elsewhere",
+    "guess": "",
+    "unknown": "not estimated",
+}
 MAX_SHOWN = 6  # results, and recipes above a job that failed
 
 
@@ -103,13 +113,13 @@ class BuildRequest(RunRequest):
         )
 
 
-def plan_build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildPlan:
+def plan_build(request: BuildRequest = BuildRequest(), reporter: Reporter = SILENT) -> BuildPlan:
     """What a build would do: its jobs, their costs, and what needs no build. Builds nothing."""
     with _prepared(request, reporter, read_only=True) as ready:
         return ready.plan
 
 
-def build(request: BuildRequest, reporter: Reporter = SILENT) -> BuildReport:
+def build(request: BuildRequest = BuildRequest(), reporter: Reporter = SILENT) -> BuildReport:
     """Build recipes, each derivation once; `reporter` gets every event. Raises MissingRequirement if memory,
     disk or builders do not suffice."""
     with _prepared(request, reporter) as ready:
@@ -175,7 +185,7 @@ def run(
 def _print_dry_run(request: BuildRequest, *, as_json: bool) -> None:
     plan = plan_build(request, Terminal())
     if as_json:
-        print_json(plan, sort=True)
+        print_json(plan)
     else:
         print_plan(plan)
     if plan.problem is not None:
@@ -204,14 +214,13 @@ def print_plan(plan: BuildPlan, line: Printer = write) -> None:
                 ("build_gb", f"{max(cost.build_gb, 1):.0f}"),
             )
         )
-        unknown = cost.basis == "not estimated"
-        hours = "?" if unknown else hours
+        hours = "?" if cost.basis == "unknown" else hours
         facts = [
             f"{job.size} builds" if job.size > 1 else "",
             counted(cost.steps, "step") if cost.steps else "",
             job.system,
             f"needed by {users[job.key]} jobs" if users[job.key] > 1 else "",
-            cost.basis if unknown else f"by {cost.basis}" if cost.basis != "a guess" else "",
+            BASES[cost.basis],
         ]
         about = paint(f"  {', '.join(filter(None, facts))}", "dim", stream)
         line(f"{hours:>8} {memory:>5} GB {disk:>5} GB  {job.name}{about}")
@@ -245,7 +254,7 @@ def _print_sums(plan: BuildPlan, line: Printer) -> None:
             f"figures marked ~ of {counted(guessed, 'job')} are guesses; finished builds replace them", "dim"
         )
     scratch = sum(sorted((cost.build_gb for cost in costs), reverse=True)[: plan.share.jobs])
-    known = [cost.seconds for cost in costs if cost.basis != "not estimated"]
+    known = [cost.seconds for cost in costs if cost.basis != "unknown"]
     without = f" without the {len(costs) - len(known)} not estimated" if len(known) < len(costs) else ""
     line(
         f"{counted(len(plan.jobs), 'job')}, {duration(sum(known))} of work one after the other{without};"

@@ -26,7 +26,7 @@ class CiRequest(Request):
     workspace: WorkspaceOption = None
 
 
-def ci_github(request: CiRequest) -> str:
+def ci_github(request: CiRequest = CiRequest()) -> str:
     """A workflow that audits, and builds each torch with its companions. It fails if recipes are stale; those
     that repositories of their own keep it generates. Raises TooLarge if GitHub takes fewer jobs, Incomplete
     if the workspace does not say what to install torchsmith from."""
@@ -43,7 +43,7 @@ def ci_github(request: CiRequest) -> str:
     return github_workflow(rows, workspace.catalog, install, folder, committed=committed)
 
 
-def ci_hydra(request: CiRequest) -> str:
+def ci_hydra(request: CiRequest = CiRequest()) -> str:
     """An expression with a job for every build, which belongs beside torchsmith.toml."""
     workspace = open_workspace(request.workspace)
     _ = workspace.home  # raises NotFound without a workspace: the jobset is read from there
@@ -64,10 +64,10 @@ def _install(workspace: Workspace) -> str:
             hint=f"add these lines; a wheel in the workspace works too:\n{EXAMPLE_LINES}",
         )
     if install.endswith(".whl") and ":" not in install and not (workspace.home / install).is_file():
-        wheels = shell_word(str(Path(workspace.source.name).parent / "wheels"))
+        folder = shell_word(str((workspace.home / install).parent))
         raise NotFound(
             f"{workspace.source.name}: [ci] torchsmith: the workspace has no {install}",
-            hint=f"pip wheel --no-deps -w {wheels} PATH-OF-YOUR-CLONE makes it; commit it",
+            hint=f"pip wheel --no-deps -w {folder} PATH-OF-YOUR-CLONE makes one; write its name there",
         )
     return install
 

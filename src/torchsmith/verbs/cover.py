@@ -43,12 +43,12 @@ class CoverRequest(Request):
         ),
     ]
     selectors: Selectors = ()
-    best: Annotated[int, Option("The best plan with this many builds.", min=1)] = 0
+    best: Annotated[int | None, Option("The best plan with this many builds.", min=1)] = None
     package: PackagesOption = ()
     workload: WorkloadOption = "general"
     workspace: WorkspaceOption = None
     profile: ProfileOption = None
-    curve: Annotated[int, Option("Show best plans up to this size.", min=1)] = 0
+    curve: Annotated[int | None, Option("Show best plans up to this size.", min=1)] = None
 
 
 class VariantUse(msgspec.Struct, frozen=True):
@@ -93,8 +93,6 @@ def cover(request: CoverRequest) -> CoverReport:
 
 def _solve(request: CoverRequest) -> tuple[CoverReport, list[Cell]]:
     """Return the report, and the cells to build, companions included."""
-    if request.best < 0:
-        raise Invalid("the best plan has at least one build")
     if find_spec("highspy") is None:
         hint = "pip install highspy; or pipx inject torchsmith highspy; or uv tool install --with highspy ."
         raise MissingRequirement("cover needs the solver highspy", hint=hint)
@@ -166,7 +164,7 @@ def run(
     if json:
         print_json(report)
     else:
-        _print_report(report, limited=request.best > 0)
+        _print_report(report, limited=request.best is not None)
     if write is not None:
         write_plan(write, cells, f"Chosen by torchsmith cover for {request.fleet.name}.")
     if not json and write is not None:

@@ -90,7 +90,8 @@ SURE = {
 def print_diagnosis(diagnosis: Diagnosis, name: str = "", line: Printer = write) -> None:
     """The answer first, the evidence after."""
     stream = sys.stdout if line is write else sys.stderr
-    sure = f", {SURE[diagnosis.sure]}" if SURE[diagnosis.sure] else ""
+    how = SURE[diagnosis.sure] if diagnosis.entry else "not known"
+    sure = f", {how}" if how else ""
     title = (f"{name}: " if name else "") + paint(diagnosis.title, "bold red", stream)
     line(title + paint(f"  [{diagnosis.kind}{sure}]", "dim", stream))
     rows = {"cause": diagnosis.cause, "fix": diagnosis.fix}

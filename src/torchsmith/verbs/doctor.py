@@ -27,12 +27,13 @@ from torchsmith.core.text import counted
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith doctor"
-Health = Literal["works", "warning", "does not work", "missing"]
+Health = Literal["works", "warning", "broken", "missing"]
 TIMEOUT_SECONDS = 10.0
 NIX_HINT = "https://nixos.org/download, or on Debian: apt-get install nix-bin"
 
 
-STYLES = {"works": "green", "warning": "yellow", "does not work": "red", "missing": "dim"}
+STYLES = {"works": "green", "warning": "yellow", "broken": "red", "missing": "dim"}
+WORDS = {"broken": "does not work"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +64,12 @@ class DoctorReport(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        working = all(check.health != "does not work" for check in self.checks)
+        working = all(check.health != "broken" for check in self.checks)
         return working and all(builder.ok for builder in self.builders)
 
 
-def doctor(request: DoctorRequest | None = None) -> DoctorReport:
+def doctor(request: DoctorRequest = DoctorRequest()) -> DoctorReport:
     """Check everything that torchsmith uses, or with `builders` each builder. Nothing is changed."""
-    request = request or DoctorRequest()
     opened = open_workspace(request.workspace)
     if not request.builders:
         return DoctorReport(checks=list(examine(opened)))
@@ -97,7 +97,13 @@ def _print_checks(report: DoctorReport) -> None:
     rows: list[list[Painted]] = []
     for check in report.checks:
         todo = f"; {check.todo}" if check.todo and check.health != "works" else ""
-        rows.append([check.name, (check.health, STYLES[check.health]), f"{check.found}{todo}"])
+        rows.append(
+            [
+                check.name,
+                (WORDS.get(check.health, check.health), STYLES[check.health]),
+                f"{check.found}{todo}",
+            ]
+        )
     columns(rows, ("bold",))
 
 
@@ -134,9 +140,9 @@ def examine(workspace: Workspace) -> Iterator[HealthCheck]:
         try:
             yield from check
         except Problem as problem:
-            yield HealthCheck(name, "does not work", problem.message, problem.hint)
+            yield HealthCheck(name, "broken", problem.message, problem.hint)
         except OSError as error:
-            yield HealthCheck(name, "does not work", error.strerror or str(error))
+            yield HealthCheck(name, "broken", error.strerror or str(error))
 
 
 def _output(done: Finished) -> str:
@@ -160,12 +166,12 @@ def _program(word: str, title: str, absent: Health, todo: str) -> HealthCheck:
     if find(word) is None:
         return HealthCheck(title, absent, "not installed", todo)
     done = process.run((word, "--version"), timeout=TIMEOUT_SECONDS)
-    return HealthCheck(title, "works" if done.ok else "does not work", _output(done))
+    return HealthCheck(title, "works" if done.ok else "broken", _output(done))
 
 
 def _git() -> Iterator[HealthCheck]:
     todo = "install git: Flox only sees files that git tracks"
-    git = _program("git", "git", "does not work", todo)
+    git = _program("git", "git", "broken", todo)
     yield git
     if git.health != "works":
         return
@@ -188,7 +194,7 @@ def _nix(workspace: Workspace) -> Iterator[HealthCheck]:
     yield HealthCheck("Nix", "works", f"{nix.version_text}, {nix.program}")
     done = nix.run(nix.command("nix-instantiate", "--eval", "-E", "1 + 1"), timeout=TIMEOUT_SECONDS)
     if not done.ok:
-        yield HealthCheck("Nix evaluation", "does not work", _output(done), "torchsmith eval needs it")
+        yield HealthCheck("Nix evaluation", "broken", _output(done), "torchsmith eval needs it")
     if nix.store:
         todo = "add yourself to the group nix-users, or start nix-daemon, to share the machine's store"
         yield HealthCheck("Nix store", "warning", f"one of our own, {nix.store}", todo)
@@ -205,7 +211,7 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
     try:
         value = read_settings(done.stdout)
     except msgspec.DecodeError:
-        yield HealthCheck("Nix settings", "does not work", _output(done))
+        yield HealthCheck("Nix settings", "broken", _output(done))
         return
     own = os.environ.get("NIX_CONF_DIR")
     off = f"off, by {own}/nix.conf" if own else "off"
@@ -214,7 +220,7 @@ def _nix_settings(workspace: Workspace, done: Finished) -> Iterator[HealthCheck]
     features = [str(feature) for feature in value.get("system-features") or ()]
     todo = "system-features = big-parallel ... in nix.conf; torch requires it"
     listed = ", ".join(features) or "none"
-    yield _good("Nix features", "big-parallel" in features, listed, todo, "does not work")
+    yield _good("Nix features", "big-parallel" in features, listed, todo, "broken")
     yield from _ccache(workspace.settings.ccache, value)
 
 
@@ -225,7 +231,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     group = str(settings.get("build-users-group") or "")
     if not os.path.isdir(folder):
         todo = f"mkdir -m 2770 {folder} && chgrp {group or 'nixbld'} {folder}, on every machine that builds"
-        yield HealthCheck("ccache", "does not work", f"{folder} is not a folder here", todo)
+        yield HealthCheck("ccache", "broken", f"{folder} is not a folder here", todo)
         return
     state = os.stat(folder)
     try:
@@ -236,7 +242,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     writable = everybody or (owner == group and members) if group else os.access(folder, os.W_OK)
     todo = f"chgrp {group} {folder} && chmod 2770 {folder}: builds run as members of that group"
     detail = f"{folder}, group {owner}, mode {state.st_mode & 0o7777:o}"
-    yield _good("ccache", writable, detail, todo, "does not work")
+    yield _good("ccache", writable, detail, todo, "broken")
     paths = settings.get("sandbox-paths")
     known = [str(path).partition("=")[0].rstrip("?") for path in paths] if isinstance(paths, list) else []
     if not settings.get("sandbox"):
@@ -245,7 +251,7 @@ def _ccache(folder: str, settings: Mapping[str, object]) -> Iterator[HealthCheck
     else:
         todo = f"extra-sandbox-paths = {folder} in nix.conf: builds do not see it"
         detail = "in the sandbox" if folder in known else "not in the sandbox"
-        yield _good("ccache in builds", folder in known, detail, todo, "does not work")
+        yield _good("ccache in builds", folder in known, detail, todo, "broken")
 
 
 def _pins(workspace: Workspace) -> Iterator[HealthCheck]:
@@ -317,14 +323,14 @@ def _gpu(workspace: Workspace) -> Iterator[HealthCheck]:
     host = capability_of(facts)
     isas = known_isas(host.features, host.system, workspace.catalog) if host.features is not None else ()
     todo = "no build of this matrix runs here"
-    yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "does not work")
+    yield _good("CPU", bool(isas), ", ".join(isas) or "unknown", todo, "broken")
     if facts.gpus is None or not facts.gpus.value:
         todo = "not needed to write recipes, build or verify; test uses a GPU if there is one"
         yield HealthCheck("GPU", "missing", "no NVIDIA GPU", todo)
         return
     names = ", ".join(dict.fromkeys(gpu.label for gpu in facts.gpus.value))
     if host.driver is None:
-        yield HealthCheck("GPU", "does not work", f"{names}, no driver", "install NVIDIA's driver")
+        yield HealthCheck("GPU", "broken", f"{names}, no driver", "install NVIDIA's driver")
     else:
         yield HealthCheck("GPU", "works", f"{names}, driver {host.driver}", "torchsmith pick names its build")
 

@@ -75,7 +75,7 @@ class EvaluateReport(msgspec.Struct, frozen=True, kw_only=True):
         return exit_of(failures_of(self.recipes).values())
 
 
-def evaluate(request: EvaluateRequest, reporter: Reporter = SILENT) -> EvaluateReport:
+def evaluate(request: EvaluateRequest = EvaluateRequest(), reporter: Reporter = SILENT) -> EvaluateReport:
     """Each recipe's derivation, or the cause of its failure; `reporter` gets the name of each."""
     opened, chosen = open_recipes(request.recipes, request.workspace)
     nix, ask = evaluation(request.nix, workspace=opened, instantiate=request.graph, reporter=reporter)

@@ -35,7 +35,7 @@ class FixHashesRequest(Request):
     accept: Annotated[bool, Option("Also replace a hash that was right before.")] = False
 
 
-def fix_hashes(request: FixHashesRequest, reporter: Reporter = SILENT) -> HashFixes:
+def fix_hashes(request: FixHashesRequest = FixHashesRequest(), reporter: Reporter = SILENT) -> HashFixes:
     """Fetch sources and write the hashes that they have; those that may be tampering only with `accept`."""
     sample = takes_sample(request.nixpkgs)
     if sample and not request.dry_run:

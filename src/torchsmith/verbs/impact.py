@@ -53,7 +53,7 @@ class ImpactReport(msgspec.Struct, frozen=True, kw_only=True):
         return exit_of([cause for kind, cause in causes if kind in ("broken", "unknown")])
 
 
-def impact(request: ImpactRequest, reporter: Reporter = SILENT) -> ImpactReport:
+def impact(request: ImpactRequest = ImpactRequest(), reporter: Reporter = SILENT) -> ImpactReport:
     """Which recipes a change of torchsmith.toml or of the catalog turns into other builds."""
     opened = open_workspace(request.workspace, request.profile)
     _, ask = evaluation(request.nix, workspace=opened, reporter=reporter)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.catalog import Catalog, builtin_catalog
+from torchsmith.catalog import Catalog
 from torchsmith.cli.console import answer, command, next_step, warn, write, write_stderr
 from torchsmith.cli.options import JsonOption, ProfileChoice, complete_cells, complete_gpus
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
-from torchsmith.core.files import read_text, write_atomic
-from torchsmith.core.problem import Conflict, Incomplete, MissingRequirement, Problem
+from torchsmith.core.files import write_atomic
+from torchsmith.core.problem import Conflict, Incomplete, MissingRequirement
 from torchsmith.core.text import counted, grouped, listed, some_of
 from torchsmith.matrix import Cell
 from torchsmith.workspace.checkout import UnusedRecipe
-from torchsmith.workspace.load import open_workspace
+from torchsmith.workspace.load import FILE, bare_workspace, open_workspace
 from torchsmith.workspace.start import (
-    SCHEMA,
     block_title,
     derive_workspace,
-    new_file,
+    require_new,
     sources_text,
-    start_workspace,
+    started_text,
     write_derived,
-    write_with_schema,
+    write_workspace,
 )
 from torchsmith.workspace.subject import PKGS
 
@@ -74,7 +73,7 @@ class InitRequest(Request):
         tuple[str, ...],
         Option("A mirror to ask: nixpkgs or archive.", metavar="NAME=ADDRESS"),
     ] = ()
-    force: Annotated[bool, Option("Replace an existing torchsmith.toml.")] = False
+    force: Annotated[bool, Option("Replace torchsmith.toml; git or .orig keeps the old text.")] = False
 
 
 class InitReport(msgspec.Struct, frozen=True):
@@ -91,9 +90,10 @@ class InitReport(msgspec.Struct, frozen=True):
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
+    copy: str = ""  # of a torchsmith.toml that was replaced and not committed
 
 
-def init(request: InitRequest, reporter: Reporter = SILENT) -> InitReport:
+def init(request: InitRequest = InitRequest(), reporter: Reporter = SILENT) -> InitReport:
     """Write a torchsmith.toml: for a profile, a torch release, single builds, GPUs, or existing repositories.
     Raises Conflict for options that exclude each other, Exists if there is a file already, unless `force`."""
     sources = {
@@ -119,17 +119,15 @@ def _started(request: InitRequest, addresses: str, reporter: Reporter) -> InitRe
     if recipes := len(list(folder.glob(f"{PKGS}/*.nix"))):
         hint = f"{command('init', '--from', str(folder))} asks for the builds that they are for"
         raise Conflict(f"{folder} is a repository with {counted(recipes, 'recipe')}", hint=hint)
+    file = folder / FILE
+    require_new(file, force=request.force)
     if request.line:
-        file = _start_line(folder, request.line, addresses, reporter, force=request.force)
+        text, facts = _line_files(folder, request.line, addresses, reporter)
+        for path, fact in facts.items():
+            write_atomic(folder / path, fact)
     else:
-        file = start_workspace(
-            folder,
-            request.profile,
-            cells=request.cell,
-            gpus=request.gpus,
-            more=addresses,
-            replace=request.force,
-        )
+        text = started_text(request.profile, cells=request.cell, gpus=request.gpus) + addresses
+    copy = write_workspace(file, text)
     opened = open_workspace(file)
     cells = opened.matrix.cells
     return InitReport(
@@ -137,6 +135,7 @@ def _started(request: InitRequest, addresses: str, reporter: Reporter) -> InitRe
         len(cells),
         warned=sum(bool(cell.warnings) for cell in cells),
         drivers=_drivers(cells, opened.catalog),
+        copy=copy,
     )
 
 
@@ -151,7 +150,7 @@ def _derived(request: InitRequest, addresses: str) -> InitReport:
             f"the workspace would be {home}, the folder that holds the repositories",
             hint=f"name it too: {command('init', '--from', *map(str, places), str(home))}",
         )
-    write_derived(replace(derived, text=derived.text + addresses), force=request.force)
+    copy = write_derived(derived, more=addresses, force=request.force)
     return InitReport(
         file=derived.file,
         variants=len(derived.cells),
@@ -161,39 +160,29 @@ def _derived(request: InitRequest, addresses: str) -> InitReport:
         moved=dict(derived.moved),
         elsewhere=dict(derived.elsewhere),
         pins={block_title(block): pin for block, pin in derived.pins.items()},
+        copy=copy,
     )
 
 
-def _start_line(folder: Path, name: str, addresses: str, reporter: Reporter, *, force: bool) -> Path:
-    """Write a workspace with the builds of a torch release, and if the catalog has no nixpkgs for that, the
-    line, as `line add` does. If that fails, nothing is left."""
+def _line_files(folder: Path, name: str, addresses: str, reporter: Reporter) -> tuple[str, Mapping[str, str]]:
+    """A torchsmith.toml with the builds of a torch release; and if the catalog has no nixpkgs for that, the
+    files of facts that add the line, as `line add` does."""
     from torchsmith.edit.line import is_buildable, matrix_of_line
-    from torchsmith.verbs.line import LineAddRequest, add_line
+    from torchsmith.verbs.line import LineAddRequest, new_line
 
-    file = new_file(folder, replace=force)
-    catalog = builtin_catalog()
-    before = read_text(file) if file.exists() else None
-    is_new = not folder.exists()
-    write_with_schema(file, EMPTY + addresses)
+    opened = bare_workspace(folder, EMPTY + addresses)
+    catalog = opened.catalog
+    if is_buildable(name, catalog):
+        text = f"{opened.source.text}\n{matrix_of_line(opened, catalog.lines[name], catalog)}"
+        _ = opened.with_texts({FILE: text}).matrix  # a Problem leaves nothing behind
+        return text, {}
     try:
-        if is_buildable(name, catalog):
-            text = matrix_of_line(open_workspace(file), catalog.lines[name], catalog)
-            write_with_schema(file, f"{EMPTY}{addresses}\n{text}")
-            _ = open_workspace(file).matrix  # a Problem leaves nothing behind
-        else:
-            add_line(LineAddRequest(name=name, workspace=file, matrix=True), reporter)
-    except Problem as problem:
-        if isinstance(problem, MissingRequirement):
-            problem.hint = "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
-        if before is None:
-            file.unlink()
-            file.with_name(SCHEMA).unlink()
-            if is_new:
-                folder.rmdir()
-        else:
-            write_atomic(file, before)
-        raise
-    return file
+        edit = new_line(opened, LineAddRequest(name=name, matrix=True), reporter)
+    except MissingRequirement as problem:
+        hint = "--source NAME=ADDRESS names a mirror; line add takes a tree that you have"
+        raise problem.replace(hint=hint) from problem
+    files = {file.path: file.after or "" for file in edit.files}
+    return files.pop(FILE), files
 
 
 def _drivers(cells: Sequence[Cell], catalog: Catalog) -> dict[str, str]:
@@ -236,6 +225,8 @@ def _print_report(report: InitReport) -> None:
     source = f" from {counted(report.recipes, 'recipe')}" if report.recipes else ""
     warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
     warn(f"wrote {report.file}: {counted(report.variants, 'build')}{source}{warned}")
+    if report.copy:
+        warn(f"kept the old torchsmith.toml as {report.file.with_name(report.copy)}")
     spans = [
         (driver, " to ".join(dict.fromkeys((cudas[0], cudas[-1]))))
         for driver, cudas in grouped((driver, cuda) for cuda, driver in report.drivers.items()).items()

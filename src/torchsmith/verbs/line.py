@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import answer, command, exit_if, next_step, table, write, write_stderr
+from torchsmith.cli.console import answer, next_step, table, write, write_stderr
 from torchsmith.cli.nix_options import NixpkgsOption, read_trees
-from torchsmith.cli.options import (
-    DryRunOption,
-    JsonOption,
-    WaitOption,
-    WorkspaceOption,
-    WriteOptions,
-)
+from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import or_sample
-from torchsmith.core.problem import Invalid, Refused
-from torchsmith.core.text import counted, grouped, listed, some_of
+from torchsmith.core.problem import Invalid
+from torchsmith.core.text import listed
 from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
+from torchsmith.edit.facts import EditReport, FactEdit
 from torchsmith.edit.line import LineRow
-from torchsmith.edit.proposal import EditReport, FactMove, Proposal, write_proposal
 from torchsmith.host.commands import Environment, detect_environment
+from torchsmith.matrix.describe import state_of
 from torchsmith.nix import channel as channels
 from torchsmith.workspace.journal import held
 from torchsmith.workspace.load import Workspace, open_workspace
@@ -40,7 +34,6 @@ ChannelOption = Annotated[
 ]
 NEW_LINE = "torchsmith line add 2.13 --torch 2.13.0 --from 2.10"
 PAIR = ("torchvision", "torchaudio")
-MAX_SHOWN = 5
 
 
 def run() -> None:
@@ -48,8 +41,8 @@ def run() -> None:
 
     [bold]line list[/bold] shows each release with its companions and what is proved of it. [bold]line
     add[/bold] adds one of your own; [bold]line update[/bold] moves a line to another nixpkgs or release;
-    [bold]line remove[/bold] removes what this workspace added or changed. The exit code is 1 when a recipe
-    that would change is not managed by torchsmith.
+    [bold]line remove[/bold] removes what this workspace added or changed. They write the workspace's catalog;
+    recipes follow by [bold]plan[/bold] and [bold]apply[/bold].
     """
 
 
@@ -70,9 +63,8 @@ class LinesReport(msgspec.Struct, frozen=True):
     head: ChannelHead | None = None
 
 
-def list_lines(request: LinesRequest | None = None, reporter: Reporter = SILENT) -> LinesReport:
+def list_lines(request: LinesRequest = LinesRequest(), reporter: Reporter = SILENT) -> LinesReport:
     """The torch releases that a workspace knows. Raises MissingRequirement if --online gets no answer."""
-    request = request or LinesRequest()
     opened = open_workspace(request.workspace)
     head = _channel(opened, request.channel, reporter).head() if request.online else None
     here = detect_environment(opened.root, "")
@@ -90,8 +82,8 @@ def _next(row: LineRow, here: Environment) -> str:
     return " && ".join(f"{step}{here.where}" for step in row.next.split(" && "))
 
 
-def _channel(opened: Workspace, name: str, reporter: Reporter) -> Channel:
-    return Channel(opened, name, reporter.note, reporter.status)
+def _channel(opened: Workspace, name: str, reporter: Reporter, *, dry_run: bool = False) -> Channel:
+    return Channel(opened, name, reporter.note, reporter.status, dry_run)
 
 
 def show(*, request: LinesRequest, json: JsonOption = False) -> None:
@@ -175,71 +167,46 @@ class LineAddRequest(MoveRequest):
 def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport:
     """Write a line into the workspace's own catalog, with what its nixpkgs has: a tree on disk, or a revision
     that is downloaded, by default the newest of a channel. Raises NotFound if that has another torch."""
-    opened = open_workspace(request.workspace)
-    catalog = opened.catalog
-    lines.check_new(request.name, catalog)
+    opened = open_workspace(request.workspace, recover=not request.dry_run)
+    edit = new_line(opened, request, reporter)
+    return _changed(edit, request.name, "line add", reporter, dry_run=request.dry_run, wait=request.wait)
+
+
+def new_line(opened: Workspace, request: LineAddRequest, reporter: Reporter) -> FactEdit:
+    """The facts that change if a workspace gets a line."""
+    lines.check_new(request.name, opened.catalog)
     tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
-    channel = _channel(opened, request.channel, reporter)
+    channel = _channel(opened, request.channel, reporter, dry_run=request.dry_run)
     move = channel.for_new_line(request.name, request.move(request.like), tree)
-    changed: list[FactMove] = []
-
-    def propose() -> Proposal:
-        proposal = lines.propose_line(request.workspace, request.name, move, matrix=request.matrix)
-        changed[:] = pins.moves(request.name, None, proposal.after.catalog)
-        _announce(request.name, changed, _new_cells(proposal), reporter)
-        return proposal
-
-    options = WriteOptions(dry_run=request.dry_run, wait=request.wait)
-    proposal = written(propose, request.workspace, "line add", options, reporter)
-    line = proposal.after.catalog.lines[request.name]
-    if unknown := [name for name in catalog.lines[move.line].versions if not line.version_of(name)]:
+    edit = lines.propose_line(opened, request.name, move, matrix=request.matrix)
+    line = edit.after.catalog.lines[request.name]
+    if unknown := [name for name in opened.catalog.lines[move.line].versions if not line.version_of(name)]:
         named = listed(unknown)
         reporter.note(f"no release of {named} is known for torch {move.torch}: --pair NAME=VERSION states it")
-    report = proposal.report(request.name, written=not request.dry_run)
-    return msgspec.structs.replace(report, moves=changed, derivations=_new_cells(proposal))
+    return edit
 
 
-def require_own(proposal: Proposal) -> Proposal:
-    """The proposal. Raises Refused if a recipe of it is not managed by torchsmith: it would stay as it is."""
-    if names := [Path(change.path).name for change in proposal.blocked if change.recipe]:
-        raise Refused(
-            f"recipes that torchsmith does not manage would not be updated: {some_of(names, 3)}",
-            hint="--adopt takes them over; nothing was written",
-        )
-    return proposal
-
-
-def _new_cells(proposal: Proposal) -> int:
-    before, after = (lines.present_cells(one) for one in (proposal.workspace, proposal.after))
-    return len(after) - len(before)
-
-
-def _announce(line: str, changed: Sequence[FactMove], derivations: int, reporter: Reporter) -> None:
-    """Say what a line becomes, before anything is written."""
-    for fact in changed:
-        before = f"{fact.before} -> " if fact.before else ""
-        reporter.note(f"line {line}: {fact.what} {before}{fact.after or 'none'}")
-    if derivations:
-        change = "changes" if derivations == 1 else "change"
-        reporter.note(f"line {line}: {counted(derivations, 'derivation')} {change}")
+def _changed(
+    edit: FactEdit, name: str, verb: str, reporter: Reporter, *, dry_run: bool, wait: float
+) -> EditReport:
+    """The report of a line's edit, which is written unless it is a dry run."""
+    report = written(edit, name, verb, reporter, dry_run=dry_run, wait=wait)
+    before, after = edit.workspace.catalog, edit.after
+    return msgspec.structs.replace(
+        report,
+        cells=[cell.name for cell in pins.present_cells(after) if cell.line == name],
+        moves=pins.moves(name, before if lines.is_buildable(name, before) else None, after.catalog),
+        lacks=state_of(line, after.catalog).lacks if (line := after.catalog.lines.get(name)) else (),
+    )
 
 
 def written(
-    make: Callable[[], Proposal],
-    workspace: Path | None,
-    verb: str,
-    options: WriteOptions,
-    reporter: Reporter,
-    *,
-    add: bool = False,
-) -> Proposal:
-    """A proposal that is written, unless the options say --dry-run."""
-    if options.dry_run:
-        return make()
-    home = open_workspace(workspace, recover=True).home
-    proposal = write_proposal(make, home, verb, wait_seconds=options.wait, add=add)
-    reporter.note(proposal.recovered)
-    return proposal
+    edit: FactEdit, name: str, verb: str, reporter: Reporter, *, dry_run: bool, wait: float
+) -> EditReport:
+    """The report of an edit, which is written unless it is a dry run."""
+    if edit.files and not dry_run:
+        reporter.note(edit.write(verb, wait))
+    return EditReport(name=name, written=bool(edit.files) and not dry_run, files=edit.files)
 
 
 def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
@@ -253,19 +220,12 @@ def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
     """
     report = add_line(request, Terminal())
     answer(report, print_edit, as_json=json)
-    if not report.written or json:
-        return
-    if not request.matrix:
+    if report.written and not (report.cells or json):
         write(
-            f'line = "{request.name}" in a [[matrix]] of torchsmith.toml adds its builds, with prefix = true'
-            " if another line has the same build; then:"
+            f'no build of it yet: add line = "{request.name}" to a [[matrix]] of torchsmith.toml, with prefix'
+            " = true if another line has the same build"
         )
-    tree = [f"{request.rev}={request.nixpkgs}"] if request.nixpkgs else []
-    next_step("apply", workspace=request.workspace)
-    if report.to_learn:
-        next_step("fix-hashes", workspace=request.workspace, why="finds the hashes before a build")
-    else:
-        next_step("eval", workspace=request.workspace, nixpkgs=tree, why="proves it")
+    print_next(report, request.workspace)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,36 +234,22 @@ class LineUpdateRequest(MoveRequest):
 
     line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
     nixpkgs: NixpkgsOption = ()
-    writing: WriteOptions = field(default_factory=WriteOptions)
+    dry_run: DryRunOption = False
+    wait: WaitOption = 0.0
 
 
 def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> EditReport:
-    """Update every recipe of a line, or none. Raises Refused if torchsmith does not manage one of them."""
-    workspace, writing = request.workspace, request.writing
-    opened = open_workspace(workspace, recover=not writing.dry_run)
+    """Move all builds of a line that a workspace has to another nixpkgs or torch release."""
+    opened = open_workspace(request.workspace, recover=not request.dry_run)
     pins.used_line(opened, request.line)  # before a download
-    if not writing.dry_run:
-        with held(opened.home, writing.wait):
+    if not request.dry_run:
+        with held(opened.home, request.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
-    move = request.move(request.line)
     trees = read_trees(request.nixpkgs)
     tree = trees.get(request.rev) or trees.get("default")
-    move = _channel(opened, request.channel, reporter).for_update(move, tree)
-    changed: list[FactMove] = []
-
-    def propose() -> Proposal:
-        proposal = pins.propose(workspace, move, adopt=writing.adopt)
-        changed[:] = pins.moves(request.line, opened.catalog, proposal.after.catalog)
-        _announce(request.line, changed, len(proposal.recipes), reporter)
-        return proposal if writing.dry_run else require_own(proposal)
-
-    proposal = written(propose, workspace, "line update", writing, reporter)
-    return msgspec.structs.replace(
-        proposal.report(request.line, written=not writing.dry_run),
-        blocked=[change for change in proposal.blocked if change.recipe],
-        moves=changed,
-        derivations=len(proposal.recipes),
-    )
+    channel = _channel(opened, request.channel, reporter, dry_run=request.dry_run)
+    edit = pins.propose(opened, channel.for_update(request.move(request.line), tree))
+    return _changed(edit, request.line, "line update", reporter, dry_run=request.dry_run, wait=request.wait)
 
 
 UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 0182a36 --dry-run"
@@ -312,20 +258,14 @@ UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 
 def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     """Move a line to the newest nixpkgs of a channel, or to another revision or torch release.
 
-    All of a line's recipes are updated, or none; [bold]line list --online[/bold] says what is newest. The
-    nixpkgs is downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays. The update is
-    written into the catalog of the workspace, with the companion releases and hashes that are known; unknown
-    hashes stay empty and are listed, for [bold]fix-hashes[/bold]; [bold]impact[/bold] shows which derivations
-    changed. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download. The exit code is 1 when a
-    recipe of the line is not managed by torchsmith: nothing is written then.
+    The update is written into the catalog of the workspace; [bold]plan[/bold] shows which recipes it changes
+    and [bold]apply[/bold] writes them. [bold]line list --online[/bold] says what is newest. The nixpkgs is
+    downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays. Companion releases and
+    hashes that are known are filled in; unknown hashes stay empty and are listed, for
+    [bold]fix-hashes[/bold]. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download.
     """
-    report = update_line(request, Terminal())
-    answer(report, _print_refused if report.blocked else print_edit, as_json=json)
-    if request.writing.dry_run:
-        exit_if(report.blocked)
-        return
-    verb = "fix-hashes" if report.to_learn else "eval"
-    next_step(verb, workspace=request.workspace, nixpkgs=request.nixpkgs)
+    answer(report := update_line(request, Terminal()), print_edit, as_json=json)
+    print_next(report, request.workspace)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,71 +274,46 @@ class LineRemoveRequest(Request):
 
     line: Annotated[str, Argument("The line, such as 2.13.", metavar="LINE")]
     workspace: WorkspaceOption = None
-    writing: WriteOptions = field(default_factory=WriteOptions)
+    dry_run: DryRunOption = False
+    wait: WaitOption = 0.0
 
 
 def remove_line(request: LineRemoveRequest, reporter: Reporter = SILENT) -> EditReport:
-    """Remove what a workspace added or changed of a line. Raises Conflict if cells still need it, Refused if
-    torchsmith does not manage a recipe that would change."""
-    writing = request.writing
-
-    def propose() -> Proposal:
-        proposal = lines.propose_removal(request.workspace, request.line, adopt=writing.adopt)
-        return proposal if writing.dry_run else require_own(proposal)
-
-    proposal = written(propose, request.workspace, "line remove", writing, reporter)
-    return proposal.report(request.line, written=not writing.dry_run)
+    """Remove what a workspace added or changed of a line. Raises Conflict if cells still need it."""
+    opened = open_workspace(request.workspace, recover=not request.dry_run)
+    edit = lines.propose_removal(opened, request.line)
+    return _changed(edit, request.line, "line remove", reporter, dry_run=request.dry_run, wait=request.wait)
 
 
 def remove(*, request: LineRemoveRequest, json: JsonOption = False) -> None:
     """Remove a line of the workspace's own, or the workspace's changes of a built-in line.
 
-    The cells of a line of your own must be removed from torchsmith.toml first. Recipes of a built-in line are
-    written again as torchsmith's catalog has them.
+    What catalog/pins.toml says of a nixpkgs that no other line of the workspace uses goes too. The cells of a
+    line of your own must be removed from torchsmith.toml first. Recipes follow by [bold]apply[/bold].
     """
-    report = remove_line(request, Terminal())
-    answer(report, _print_refused if report.blocked else print_edit, as_json=json)
-    exit_if(report.blocked)
+    answer(report := remove_line(request, Terminal()), print_edit, as_json=json)
+    print_next(report, request.workspace)
 
 
 def print_edit(report: EditReport) -> None:
-    """Files of facts, recipes, and unknown hashes."""
+    """What changes in a line, the files of facts, and unknown hashes."""
+    for fact in report.moves:
+        at = f"{', '.join(fact.builds)}: " if fact.builds else ""
+        before = f"{fact.before} -> " if fact.before else ""
+        write(f"line {report.name}: {at}{fact.what} {before}{fact.after or 'none'}")
     for file in report.files:
         done, would = ("deleted", "would delete") if file.kind == "delete" else ("wrote", "would write")
         write(f"{done if report.written else would} {file.path}")
-    # A package's own recipes come before those of its companions.
-    recipes = sorted(report.recipes, key=lambda recipe: f"/{report.name}-" not in recipe.path)
-    for recipe in recipes[:MAX_SHOWN]:
-        write(f"  {recipe.kind}  {recipe.path}")
-    if len(recipes) > MAX_SHOWN:
-        write(f"  … and {counted(len(recipes) - MAX_SHOWN, 'more recipe')}")
-    _print_blocked(report)
-    if report.to_learn:
-        write(f"unknown hashes: {', '.join(report.to_learn)}")
-    for pin in report.unhashed:
-        records = command("line", "update", report.name, "--rev", pin)
-        write(
-            f"no hash of nixpkgs {pin}, so downloads are not checked; to record it: {records}, or its"
-            " --sha256 HASH, as nix-hash --type sha256 --base32 TREE prints it of an unpacked archive"
-        )
-    if not recipes and not report.files:
+    if report.lacks:
+        write(f"{report.name} needs {listed(report.lacks)}")
+    if not report.files:
         write_stderr("nothing to write: already up to date")
-    counts = Counter("deleted" if recipe.kind == "delete" else "written" for recipe in recipes)
-    for done, count in counts.items():
-        write_stderr(f"{counted(count, 'recipe')} {done if report.written else f'would be {done}'}")
 
 
-def _print_refused(report: EditReport) -> None:
-    """The recipes that prevent a change that is made completely or not at all."""
-    _print_blocked(report)
-    blocked, total = len(report.blocked), len(report.blocked) + len(report.recipes)
-    why = f"{blocked} of {counted(total, 'recipe')} are blocked; --adopt takes them over"
-    write_stderr(f"nothing would be written: {why}")
-
-
-def _print_blocked(report: EditReport) -> None:
-    for why, paths in grouped((file.why, file.path) for file in report.blocked).items():
-        write(f"  blocked  {some_of(paths)}: {why}", "yellow")
+def print_next(report: EditReport, workspace: Path | None) -> None:
+    """The command that shows what follows from facts that were written."""
+    if report.written:
+        next_step("plan", workspace=workspace, why="the recipes that follow")
 
 
 COMMANDS = {

@@ -81,9 +81,8 @@ class LeftOutReport(msgspec.Struct, frozen=True):
     left_out: list[LeftOutRow]
 
 
-def list_cells(request: ListRequest | None = None) -> ListReport:
+def list_cells(request: ListRequest = ListRequest()) -> ListReport:
     """The builds that selectors match. Raises a Problem for an unknown selector."""
-    request = request or ListRequest()
     opened = request.opened()
     matrix = opened.select(request.selectors)
     catalog, cells = opened.catalog, matrix.cells
@@ -118,7 +117,7 @@ def _row(cell: Cell, catalog: Catalog) -> CellRow:
     )
 
 
-def list_left_out(request: ListRequest) -> LeftOutReport:
+def list_left_out(request: ListRequest = ListRequest()) -> LeftOutReport:
     """The builds that selectors match and the matrix leaves out, each with the reasons."""
     opened = request.opened()
     selector = Selector.parse(request.selectors, opened.catalog)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
 
 from torchsmith.catalog.package import GpuList, SourceRepository
-from torchsmith.cli.console import answer, exit_if, next_step, table, write
+from torchsmith.cli.console import answer, table, write
 from torchsmith.cli.nix_options import (
     NixOptions,
     NixpkgsOption,
     evaluation,
     read_trees,
 )
-from torchsmith.cli.options import JsonOption, WorkspaceOption, WriteOptions
+from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Incomplete, Invalid
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import package as packages
-from torchsmith.edit.package_entry import NewPackage, PackageRow, package_row
-from torchsmith.edit.proposal import EditReport, Proposal
-from torchsmith.verbs.line import print_edit, written
+from torchsmith.edit.facts import EditReport
+from torchsmith.edit.package_entry import NewPackage, PackageProbe, PackageRow, package_row
+from torchsmith.verbs.line import print_edit, print_next, written
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
@@ -36,8 +35,8 @@ def run() -> None:
     """Show, add and remove packages.
 
     [bold]package list[/bold] shows the known packages and which ones this workspace builds. [bold]package
-    add[/bold] adds a package of nixpkgs with its recipes; [bold]package remove[/bold] removes it. The exit
-    code is 1 when Nix refuses every build, or when files that torchsmith does not manage should change.
+    add[/bold] adds one of torchsmith's or of nixpkgs; [bold]package remove[/bold] removes it. Recipes follow
+    by [bold]plan[/bold] and [bold]apply[/bold].
     """
 
 
@@ -54,9 +53,8 @@ class PackagesReport(msgspec.Struct, frozen=True):
     packages: list[PackageRow]
 
 
-def list_packages(request: PackagesRequest | None = None) -> PackagesReport:
+def list_packages(request: PackagesRequest = PackagesRequest()) -> PackagesReport:
     """The packages that a workspace knows."""
-    request = request or PackagesRequest()
     opened = open_workspace(request.workspace)
     return PackagesReport([package_row(package, opened) for package in opened.catalog.packages.values()])
 
@@ -100,7 +98,8 @@ class PackageAddRequest(Request):
         ),
     ] = ()
     nixpkgs: NixpkgsOption = ()
-    writing: WriteOptions = field(default_factory=WriteOptions)
+    dry_run: DryRunOption = False
+    wait: WaitOption = 0.0
 
 
 def _read_source(text: str, tag: str) -> SourceRepository | None:
@@ -135,7 +134,8 @@ def _read_gpu_list(specs: Sequence[str]) -> tuple[GpuList, ...]:
 
 
 def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> EditReport:
-    """Ask Nix about a package for every line, CUDA and system, and write its entry and its recipes."""
+    """Add a built-in package to torchsmith.toml; of another, ask Nix for every line, CUDA and system, and
+    write its entry."""
     new = NewPackage(
         name=request.name,
         attr=request.attr or request.name,
@@ -144,29 +144,30 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
         version=request.version,
         gpu_list=_read_gpu_list(request.gpu_list),
     )
-    opened = open_workspace(request.workspace)
-    packages.check_name(opened, new)  # before Nix is looked for
-    options = NixOptions(request.nixpkgs, memory=4.0, cache=False)
-    nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
-    trees = read_trees(request.nixpkgs)
-    proposal = packages.propose(request.workspace, new, ask, nix, trees, adopt=request.writing.adopt)
-    proposal = _written(proposal, request.workspace, request.writing, reporter)
-    report = proposal.report(request.name, written=not request.writing.dry_run)
-    package = proposal.after.catalog.packages[request.name]
+    opened = open_workspace(request.workspace, recover=not request.dry_run)
+    probes: Sequence[PackageProbe] = ()
+    if packages.is_known(opened, new):
+        edit = packages.propose_known(opened, new.name)
+    else:
+        options = NixOptions(request.nixpkgs, memory=4.0, cache=False)
+        nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
+        edit, probes = packages.propose(opened, new, ask, nix, read_trees(request.nixpkgs))
+    report = written(edit, new.name, "package add", reporter, dry_run=request.dry_run, wait=request.wait)
+    package = edit.after.catalog.packages[new.name]
     answers = grouped(
         (
             f"Nix refuses: {probe.error}" if probe.error else f"release {probe.version}",
             probe.cell.variant.cell,
         )
-        for probe in proposal.probes
+        for probe in probes
     )
     return msgspec.structs.replace(
         report,
         needs=package.needs,
         gpu_lists=[f"{way.by} {way.name} ({way.form})" for way in package.gpu_lists],
         nixpkgs=answers,
-        cells=proposal.cells_of(request.name),
-        left_out=proposal.left_out_of(request.name),
+        cells=packages.cells_of(edit.after, new.name),
+        left_out=packages.left_out_of(edit.after, new.name),
     )
 
 
@@ -176,36 +177,28 @@ class PackageRemoveRequest(Request):
 
     name: PackageName
     workspace: WorkspaceOption = None
-    writing: WriteOptions = field(default_factory=WriteOptions)
+    dry_run: DryRunOption = False
+    wait: WaitOption = 0.0
 
 
 def remove_package(request: PackageRemoveRequest, reporter: Reporter = SILENT) -> EditReport:
-    """Remove a package's recipes, and its entry if it is the workspace's own."""
-    proposal = packages.propose_removal(request.workspace, request.name, adopt=request.writing.adopt)
-    proposal = _written(proposal, request.workspace, request.writing, reporter)
-    return proposal.report(request.name, written=not request.writing.dry_run)
-
-
-def _written(
-    proposal: Proposal, workspace: Path | None, options: WriteOptions, reporter: Reporter
-) -> Proposal:
-    """The proposal, written unless the options say --dry-run."""
-    return written(lambda: packages.unchanged(proposal), workspace, "package", options, reporter, add=True)
+    """Remove a package from torchsmith.toml, and its entry if it is the workspace's own."""
+    opened = open_workspace(request.workspace, recover=not request.dry_run)
+    edit = packages.propose_removal(opened, request.name)
+    name = request.name
+    return written(edit, name, "package remove", reporter, dry_run=request.dry_run, wait=request.wait)
 
 
 def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:
-    """Add a package of nixpkgs to the workspace: its entry in catalog/packages.toml, and its recipes.
+    """Add a package to the workspace: to torchsmith.toml, and with an entry in catalog/packages.toml if it is
+    not built in.
 
     Nix is asked which release each nixpkgs of the workspace has and on which systems, and for every line,
     CUDA release and system whether torch or other packages of the matrix are among its inputs and how the GPU
     target is passed. Builds that Nix refuses are left out, with Nix's error as the reason.
     """
-    report = add_package(request, Terminal())
-    answer(report, _print_added, as_json=json)
-    if report.cells or report.left_out:
-        verb = ("eval", f"package:{report.name}") if report.cells else ("list", "--left-out")
-        next_step(*verb, workspace=request.workspace)
-    exit_if(report.blocked)
+    answer(report := add_package(request, Terminal()), _print_added, as_json=json)
+    print_next(report, request.workspace)
 
 
 def _print_added(report: EditReport) -> None:
@@ -224,10 +217,9 @@ def _print_added(report: EditReport) -> None:
 
 
 def remove(*, request: PackageRemoveRequest, json: JsonOption = False) -> None:
-    """Remove a package from the workspace: its recipes, and its entry if the workspace added it."""
-    report = remove_package(request, Terminal())
-    answer(report, print_edit, as_json=json)
-    exit_if(report.blocked)
+    """Remove a package from the workspace: from torchsmith.toml, and its entry if the workspace added it."""
+    answer(report := remove_package(request, Terminal()), print_edit, as_json=json)
+    print_next(report, request.workspace)
 
 
 COMMANDS = {

@@ -46,7 +46,7 @@ class PageRequest(Request):
     profile: ProfileOption = None
 
 
-def page(request: PageRequest, reporter: Reporter = SILENT) -> PageReport:
+def page(request: PageRequest = PageRequest(), reporter: Reporter = SILENT) -> PageReport:
     """Collect what is known about a matrix; with `output`, write it as a self-contained HTML page."""
     if request.output is not None:
         check_own(request.output, f'content="{GENERATOR} ')

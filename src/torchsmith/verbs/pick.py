@@ -106,9 +106,8 @@ def _cpu(word: str, catalog: Catalog) -> str:
     return cpu.name if cpu and not is_of_axes(word, catalog) else ""
 
 
-def pick(request: PickRequest | None = None) -> PickReport:
+def pick(request: PickRequest = PickRequest()) -> PickReport:
     """Rank the builds for a machine, and choose. Raises a Problem for an unknown word."""
-    request = request or PickRequest()
     for word in request.selectors if request.machine.from_ else ():
         if Path(word).is_file():
             raise Conflict(f"{word} is a file, not a selector", hint=f"write --from {shell_word(word)}")
@@ -206,13 +205,12 @@ def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> 
             known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
             if " " in text and (known.sms or known.targets) and not known.unknown_gpus:
                 sentence = f"echo {shell_word(text)} | torchsmith pick --from -"
-                problem.hint += f"; to describe a machine: {sentence}"
-        raise
+                problem = problem.replace(hint=f"{problem.hint}; to describe a machine: {sentence}")
+        raise problem from None
 
 
-def pick_facts(request: PickRequest | None = None) -> HostFacts:
+def pick_facts(request: PickRequest = PickRequest()) -> HostFacts:
     """Return what is known about the machine, each fact with its source."""
-    request = request or PickRequest()
     opened = request.opened()
     request = request.with_words(opened.catalog)
     if request.selectors:
@@ -377,7 +375,7 @@ def run(
     if facts:
         known = pick_facts(request)
         if json:
-            print_json(known, sort=True)
+            print_json(known)
         else:
             print_facts(known, request.opened().catalog)
         return
@@ -404,7 +402,7 @@ def run(
         for text in why_missing(report) if not report.served else ():
             warn(text)
     elif json:
-        print_json(report, sort=True)
+        print_json(report)
     else:
         print_pick(report, everything=explain)
     exit_if(not report.served)

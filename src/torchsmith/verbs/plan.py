@@ -25,7 +25,7 @@ from torchsmith.cli.console import (
 )
 from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
-from torchsmith.core.text import counted, grouped, printable, some_of
+from torchsmith.core.text import counted, grouped, listed, printable, some_of
 from torchsmith.matrix import package_name
 from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
 from torchsmith.workspace.journal import Commit, StoppedRun, stopped_run
@@ -140,9 +140,9 @@ class ChangeReport(msgspec.Struct, frozen=True):
         return [change for change in self.changes if change.skipped]
 
 
-def plan(request: PlanRequest | None = None) -> ChangeReport:
+def plan(request: PlanRequest = PlanRequest()) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
-    planned, report = (request or PlanRequest()).planned()
+    planned, report = request.planned()
     return msgspec.structs.replace(report, unhashed=planned.unhashed_pins)
 
 
@@ -157,9 +157,13 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     report = plan(request)
     if print_report(report, view, request):
         next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
-    for pin, line in report.unhashed.items():
+    if report.unhashed:
+        pin, line = next(iter(report.unhashed.items()))
         records = command("line", "update", line, "--rev", pin, workspace=request.workspace)
-        write_stderr(f"no hash of nixpkgs {pin}, so downloads are not checked; to record it: {records}")
+        pins = listed(report.unhashed)
+        write_stderr(
+            f"no hash of nixpkgs {pins} is recorded, downloads are not checked: {records} records it"
+        )
     end_of_plan(report, request, check=view.check)
 
 
@@ -261,6 +265,9 @@ def _print_notes(report: ChangeReport, line: Printer) -> None:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
     if edited := [change.path for change in report.skipped if change.owner == "edited"]:
         line(f"edited by hand since torchsmith wrote it: {some_of(edited, 3)}", "yellow")
+    for differs, paths in grouped((change.differs, change.path) for change in report.changes).items():
+        if differs and not report.written:
+            line(f"kept with {', '.join(differs)}: {some_of(paths, 2)}", "yellow")
     if report.ignored:
         files = some_of(report.ignored, 3)
         line(f"git ignores {files}: Flox does not see that; change .gitignore and apply again", "yellow")
@@ -308,14 +315,16 @@ def _summary(report: ChangeReport) -> str:
         changes = [change for change in report.changes if change.recipe is recipe]
         same = sum(change.code == "up-to-date" for change in changes)
         skipped = sum(change.skipped for change in changes)
+        broken = sum(change.kind == "keep" and bool(change.rules) for change in changes)
         counts = Counter(COUNTED[change.kind] for change in changes if not change.skipped)
-        counts["keep"] -= same
+        counts["keep"] -= same + broken
         shares = [
             f"{counts[kind]} {done if report.written else f'to {kind}'}"
             for kind, done in DONE.items()
             if counts[kind]
         ]
-        shares += [f"{same} up to date"] * bool(same) + [f"{skipped} skipped"] * bool(skipped)
+        others = {"broken": broken, "up to date": same, "skipped": skipped}
+        shares += [f"{count} {state}" for state, count in others.items() if count]
         if shares:
             parts.append(f"{title}: {', '.join(shares)}")
     repos = dict.fromkeys(change.path.partition("/")[0] for change in report.changes)

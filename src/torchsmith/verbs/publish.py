@@ -67,7 +67,7 @@ class PublishReport(msgspec.Struct, frozen=True):
         return not any(row.state in ("failed", "not verified") for row in self.packages)
 
 
-def publish(request: PublishRequest, reporter: Reporter = SILENT) -> PublishReport:
+def publish(request: PublishRequest = PublishRequest(), reporter: Reporter = SILENT) -> PublishReport:
     """Publish built and verified packages with Flox; `reporter` gets what a stopped run had left. Raises
     Incomplete if no organisation is known, MissingRequirement without Flox, which a dry run does not need."""
     with workspace_record(request.workspace, read_only=request.dry_run) as (opened, record):

@@ -67,7 +67,7 @@ class RehearseReport(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
 
 
-def rehearse(request: RehearseRequest, reporter: Reporter = SILENT) -> RehearseReport:
+def rehearse(request: RehearseRequest = RehearseRequest(), reporter: Reporter = SILENT) -> RehearseReport:
     """Configure builds as they are, compile a sample of each, and record what the whole would take."""
     if not request.recipes:
         raise Incomplete("name what to rehearse", hint="names, or selectors such as sm120 pytorch")

@@ -57,9 +57,8 @@ class RunsReport(msgspec.Struct, frozen=True, kw_only=True):
     missing: Sequence[str] = ()  # results of the run that are no longer in the store
 
 
-def runs(request: RunsRequest | None = None) -> RunsReport:
+def runs(request: RunsRequest = RunsRequest()) -> RunsReport:
     """The jobs of the last run, or the builds that have ended. Raises NotFound if none has the name."""
-    request = request or RunsRequest()
     name = request.name
     with workspace_record(request.workspace, read_only=True) as (_, record):
         last = None if request.history else next(iter(record.runs(1)), None)
@@ -93,7 +92,7 @@ class LogRequest(Request):
     workspace: WorkspaceOption = None
 
 
-def log(request: LogRequest) -> Path | list[str]:
+def log(request: LogRequest = LogRequest()) -> Path | list[str]:
     """The log of a job's last build; without a name, the names of all jobs that have one."""
     with workspace_record(request.workspace, read_only=True) as (opened, record):
         return last_log(record, request.name, opened) if request.name else record.logged_names()

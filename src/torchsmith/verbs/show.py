@@ -106,13 +106,13 @@ def _variant(name: str, catalog: Catalog) -> Variant:
         return Variant.parse(name, catalog)
     except BadName as problem:
         if re.fullmatch(r"TS\d{3}", name):
-            problem.hint = f"{name} is a rule: torchsmith audit --explain {name}"
+            hint = f"{name} is a rule: torchsmith audit --explain {name}"
         elif name in catalog.isas:
-            problem.hint = f"{name} is an instruction set: torchsmith list {name} lists its builds"
+            hint = f"{name} is an instruction set: torchsmith list {name} lists its builds"
         else:
             hints = (suggestion(word, catalog) for word in (name, *name.split("-")))
-            problem.hint = next(filter(None, hints), problem.hint)
-        raise
+            hint = next(filter(None, hints), problem.hint)
+        raise problem.replace(hint=hint) from None
 
 
 def _gpu(name: str, catalog: Catalog) -> GpuReport | None:

@@ -52,8 +52,8 @@ def test(request: TestRequest, reporter: Reporter = SILENT) -> SmokeTest:  # noq
     try:
         interpreter = interpreter_for(path, opened.catalog, request.python)
     except MissingRequirement as problem:
-        problem.hint = f"--python PATH names one{problem.hint and f'; {problem.hint}'}"
-        raise
+        hint = f"--python PATH names one{problem.hint and f'; {problem.hint}'}"
+        raise problem.replace(hint=hint) from problem
     with reporter.status(f"running {request.path}"):
         return smoke_test(path, interpreter, promise, opened.catalog, request.timeout)
 

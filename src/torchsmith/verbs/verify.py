@@ -188,18 +188,22 @@ def _answer(gpu: AskedGpu, service: Service, report: Report, *, built: bool) -> 
         why = f"compiled by the driver at the first start from code for {code}"
     else:
         why = f"by code for {code}" if service.compatible > service.native else "native code"
-    return GpuAnswer(gpu.name, service.sm, runs, why + _counted(service))
+    return GpuAnswer(gpu.name, service.sm, runs, why + _releases(service))
 
 
-def _counted(service: Service) -> str:
-    """Which libraries and compiled files an answer is not about."""
+def _releases(service: Service) -> str:
+    """The releases whose libraries alone an answer is about, if there are others."""
     title = "ROCm" if service.sm.startswith("gfx") else "CUDA"
-    releases = ", ".join(service.releases)
-    text = f" in the libraries for {title} {releases} alone" if releases else ""
-    if service.extra:
-        text += f" ({service.extra} of {service.total + service.extra} compiled files are"
-        text += f" for {', '.join(service.extra_for)} alone)"
-    return text
+    return f" in the libraries for {title} {', '.join(service.releases)} alone" if service.releases else ""
+
+
+def _special(services: Sequence[Service]) -> str:
+    """The compiled files that are for other GPUs alone, which no answer is about."""
+    counts = {(row.extra, row.total + row.extra, row.extra_for) for row in services if row.extra}
+    return "; ".join(
+        f"{extra} of {total} compiled files are for {', '.join(targets)} alone"
+        for extra, total, targets in sorted(counts)
+    )
 
 
 def _record(report: Report, name: str, root: Path) -> None:
@@ -236,6 +240,8 @@ def _print_gpus(verified: VerifyReport) -> None:
         name = gpu.gpu if gpu.gpu == gpu.sm else f"{gpu.gpu} ({gpu.sm})"
         said, style = ANSWERS[gpu.runs]
         write(f"{name}: {said} {gpu.why}", style)
+    if special := _special(verified.report.services):
+        write(special, "dim")
     print_checks([check for check in verified.report.checks if check.status == "wrong"])
 
 
@@ -266,6 +272,8 @@ def _rows(report: Report) -> list[tuple[str, str]]:
         ("system", report.system),
         ("size", _sizes(report)),
         *_gpu_rows(report.services),
+        ("other GPUs", _special(report.services)),
+        ("GPU code", "" if report.gpu else "none"),
         ("CPU", report.cpu.text if report.cpu else ""),
         ("from other packages", ", ".join(elsewhere)),
     ]
@@ -291,7 +299,7 @@ def _manner(service: Service) -> str:
     if service.verdict == "partly":
         return f" in {service.total - service.none} of {service.total} compiled files"
     by = f" by code for {', '.join(service.by)}" if service.verdict in ("compatible", "jit") else ""
-    return by + _counted(service)
+    return by + _releases(service)
 
 
 def _sizes(report: Report) -> str:

@@ -23,6 +23,7 @@ ReasonCode = Literal[
     "up-to-date",
     "text",  # the generated text differs
     "line",  # it is of another release line now
+    "nixpkgs",  # its line has another nixpkgs now
     "unmanaged",  # torchsmith did not write it
     "edited",
     "not-text",  # a link, a folder, or bytes
@@ -59,6 +60,7 @@ class Change:
     recipe: bool = False
     skipped: bool = False
     warnings: int = 0  # of the audit, for a recipe that is kept
+    differs: tuple[str, ...] = ()  # in what a recipe that is kept differs from its line: nixpkgs, torch
     rules: tuple[str, ...] = ()  # of the audit, that a broken recipe violates
     errors: tuple[str, ...] = ()  # of the audit, that make a recipe broken
     fixable: bool = False  # each of these has a safe fix

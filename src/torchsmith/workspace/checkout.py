@@ -173,7 +173,7 @@ class Checkout:
                 [f"name:{word}" if word in names else word for word in selectors], self.catalog
             )
         except NotKnown as problem:
-            problem.message += ", and there is no such path"
+            problem.message = f"no such path, and {problem.message}"
             raise
         matching = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not matching:

@@ -48,14 +48,35 @@ def require_branch(folder: Path) -> None:
         raise Refused(f"{folder} has no branch checked out: a commit would be on none", hint=hint)
 
 
+UNFINISHED = {
+    "MERGE_HEAD": "merge",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}  # what git has in its own folder while one is in progress
+
+
+def require_finished(folder: Path) -> None:
+    """Raise Refused if a merge or the like is in progress in a repository, or has left files unmerged."""
+    folder = folder if folder.is_dir() else folder.parent
+    place = find_place(folder) if is_kept(folder) else None
+    if place is None:
+        return
+    found = [what for name, what in UNFINISHED.items() if (place.own / name).exists()]
+    if found or checked_git(folder, "ls-files", "--unmerged").stdout:
+        hint = "finish or abort it first: git status says how"
+        raise Refused(f"a {found[0] if found else 'merge'} is in progress in {folder}", hint=hint)
+
+
 def _refused(repo: Path, args: Sequence[str], errors: Sequence[str]) -> Problem:
-    """What git did not do, why without secrets, and the command that it advises, as for a repository of
-    another user."""
+    """Why git did not do what it was to do, without secrets, and the command that it advises, as for a
+    repository of another user."""
     said = [redactor()(line) for line in errors if not line.startswith("hint: ")]
     last = said[-1] if said else "git said nothing"
     why = next((line for line in said if line.startswith("fatal: ")), last)
     advice = next((line.strip() for line in errors if line.startswith("\tgit ")), "")
-    return Failed(f"git {' '.join(args[:6])} failed in {repo}: {why.removeprefix('fatal: ')}", hint=advice)
+    return Failed(f"git {args[0]} failed in {repo}: {why.removeprefix('fatal: ')}", hint=advice)
 
 
 def checked_git(
@@ -91,7 +112,10 @@ def is_repo(folder: Path) -> bool:
 
 
 def is_kept(folder: Path) -> bool:
-    """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it."""
+    """Whether a repository keeps the files of a folder: its own, or one around it that does not ignore it.
+    False if git is not installed."""
+    if find("git") is None:
+        return False
     if is_repo(folder):
         return True
     around = top(folder)
@@ -143,8 +167,8 @@ def add(repo: Path, paths: Sequence[str]) -> list[str]:
         checked_git(repo, *command, stdin="\0".join(paths), settings=quick)
     except Failed as problem:
         if not (not_taken := ignored(repo, paths)):
-            problem.hint = "the files are written; torchsmith apply --no-git leaves git alone"
-            raise
+            hint = "the files are written; torchsmith apply --no-git leaves git alone"
+            raise problem.replace(hint=hint) from problem
         if others := [path for path in paths if path not in not_taken]:
             add(repo, others)
         return not_taken
@@ -188,9 +212,10 @@ def commit(repo: Path, message: str, paths: Sequence[str]) -> str:
     return checked_git(repo, "rev-parse", "--short", "HEAD").stdout.strip()
 
 
-def is_committed(repo: Path, path: str, text: str) -> bool:
+def is_committed(file: Path, text: str) -> bool:
     """Whether the last commit has a file with exactly this text; what the index says of it does not count."""
-    return is_kept(repo) and git(repo, "cat-file", "blob", f"HEAD:./{path}").stdout == text
+    blob = ("cat-file", "blob", f"HEAD:./{file.name}")
+    return find("git") is not None and git(file.parent, *blob).stdout == text
 
 
 def lay_out(folder: Path, revision: str, into: Path, names: Collection[str] | None = None) -> None:

@@ -21,9 +21,9 @@ from typing import Literal
 
 import msgspec
 
-from torchsmith.core.files import exclusive, mode_of, read_bytes, write_atomic, write_new
+from torchsmith.core.files import exclusive, mode_of, read_bytes, unreadable, write_atomic, write_new
 from torchsmith.core.problem import CannotWrite, Failed, Refused
-from torchsmith.core.state import IN_WORKSPACE, make_state_folder, state_folder
+from torchsmith.core.state import IN_WORKSPACE, TOML, make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, Change, ChangeKind
@@ -34,11 +34,10 @@ MAX_GITS = 4  # that run at a time; one repository around all of them takes one
 
 
 class GitStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What git does in one repository: paths to add, and with a message paths to commit."""
+    """What git does in one repository: paths to add, and with a message to commit."""
 
     repo: str
     add: list[str]
-    commit: list[str] = []
     message: str = ""
 
 
@@ -182,7 +181,7 @@ class Writer:
 
     def _git_commit(self, step: GitStep) -> None:
         folder = self.root / step.repo
-        taken = [path for path in step.commit if f"{step.repo}/{path}" not in self.ignored]
+        taken = [path for path in step.add if f"{step.repo}/{path}" not in self.ignored]
         if step.message and (paths := git.staged(folder, taken)):
             revision = git.commit(folder, step.message, paths)
             self.commits.append(Commit(step.repo, revision, step.message.splitlines()[0]))
@@ -241,25 +240,24 @@ class Writer:
     def _without(self, step: GitStep, paths: Collection[str]) -> GitStep:
         """What git does without some files of the workspace."""
         left = {os.path.relpath(path, step.repo) for path in paths}
-        return msgspec.structs.replace(
-            step,
-            add=[path for path in step.add if path not in left],
-            commit=[path for path in step.commit if path not in left],
-        )
+        return msgspec.structs.replace(step, add=[path for path in step.add if path not in left])
 
 
 @contextmanager
 def held(root: Path, wait_seconds: float | None = None) -> Iterator[None]:
-    """Hold the lock of a workspace; a verb without --wait gives no `wait_seconds`. Raises
-    CannotWrite if it may not be written."""
+    """Hold the lock of a workspace, or of a repository without one; a verb without --wait gives no
+    `wait_seconds`. Raises CannotWrite if it may not be written."""
     folder = root / IN_WORKSPACE
-    try:
-        folder.mkdir(exist_ok=True)
-        if not folder.is_symlink():
-            with contextlib.suppress(FileExistsError):
-                write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
-    except OSError as error:
-        raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
+    if (root / TOML).exists() or folder.exists():
+        try:
+            folder.mkdir(exist_ok=True)
+            if not folder.is_symlink():
+                with contextlib.suppress(FileExistsError):
+                    write_new(str(folder / ".gitignore"), "*\n", None, replaces=False)
+        except OSError as error:
+            raise CannotWrite(f"cannot write in {root}: {error.strerror}") from error
+    else:
+        folder = make_state_folder(root)
     hint = "" if wait_seconds is None else "--wait 60 waits up to a minute for it to end"
     with exclusive(folder / "lock", what=f"workspace {root}", wait_seconds=wait_seconds or 0.0, hint=hint):
         yield
@@ -294,13 +292,15 @@ def stopped_run(root: Path) -> StoppedRun | None:
 
 
 def _journal(file: Path) -> Journal | None:
-    """What a journal says, if there is one. Raises Failed if it cannot be read."""
+    """What a journal says, if there is one. Raises CannotRead, or Failed if it is damaged."""
     try:
         return msgspec.json.decode(read_bytes(file, links=False), type=Journal)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise Failed(f"{file} cannot be read: {error}", hint="move it away") from error
+    except OSError as error:
+        raise unreadable(file, error, "it is the journal of a run: make it readable for you") from error
+    except msgspec.MsgspecError as error:
+        raise Failed(f"{file} is damaged: {error}", hint="move it away") from error
 
 
 def finish_stopped(root: Path, verb: str) -> str:

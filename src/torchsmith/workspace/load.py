@@ -23,6 +23,7 @@ from torchsmith.core.problem import (
     ValuePath,
     did_you_mean,
 )
+from torchsmith.core.state import TOML
 from torchsmith.core.toml import place, read_cached, read_table, validation_problem
 from torchsmith.matrix import (
     Accelerator,
@@ -41,7 +42,7 @@ from torchsmith.matrix.variant import read_target
 from torchsmith.workspace.proved import proved, settled
 from torchsmith.workspace.settings import MatrixBlock, Profile, Settings, decode
 
-FILE = "torchsmith.toml"
+FILE = TOML
 T = TypeVar("T")
 DEFAULT = Path(__file__).with_name("default.toml")
 
@@ -155,7 +156,7 @@ class SettingsFile(msgspec.Struct, frozen=True):
         except Problem as problem:
             if not problem.path or problem.where is not None:
                 raise
-            raise problem.at(place(self.text, self.name, problem.path)) from None
+            raise problem.replace(where=place(self.text, self.name, problem.path)) from None
 
 
 def open_workspace(
@@ -178,8 +179,8 @@ def open_workspace(
         if file == DEFAULT or not stopped_halfway(file.parent):
             raise
         if not recover:
-            problem.hint = "a stopped run left its files half written: torchsmith apply finishes it"
-            raise
+            hint = "a stopped run left its files half written: torchsmith apply finishes it"
+            raise problem.replace(hint=hint) from problem
         finish_stopped(file.parent, "reading")
         return _load(file, profile)
 
@@ -193,9 +194,9 @@ def _load(file: Path, profile: str | None, text: str | None = None) -> Workspace
     return Workspace(root, source, settings, catalog, profile or settings.profile)
 
 
-def bare_workspace(folder: Path) -> Workspace:
-    """A folder without torchsmith.toml, as a workspace that asks for nothing."""
-    return _load(folder.absolute() / FILE, "", "format = 1\n")
+def bare_workspace(folder: Path, text: str = "format = 1\n") -> Workspace:
+    """A folder without torchsmith.toml, as a workspace with this one, which asks for nothing."""
+    return _load(folder.absolute() / FILE, "", text)
 
 
 def read_as(file: Path, text: str) -> Matrix:
@@ -219,7 +220,7 @@ def parse_settings(source: SettingsFile) -> Settings:
     try:
         return msgspec.convert(table, Settings, dec_hook=decode)
     except msgspec.ValidationError as error:
-        raise validation_problem(error, source.text, source.name, Settings, decode=decode) from error
+        raise validation_problem(table, Settings, source.text, source.name, decode=decode) from error
 
 
 class _Resolver(msgspec.Struct, frozen=True):
@@ -296,7 +297,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         try:
             target = read_target(word, self.catalog)
         except Problem as problem:
-            raise problem.about(at) from None
+            raise problem.replace(path=at) from None
         if not isinstance(target, Accelerator):
             raise Invalid(f"{word} is not a target of another backend", hint="cuda and sm say it", path=at)
         return target
@@ -345,7 +346,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         try:
             reading = read_name(name, self.catalog)
         except Problem as problem:
-            raise problem.about(at) from None
+            raise problem.replace(path=at) from None
         if reading.old:
             raise Invalid(f"{name!r} is an old spelling", hint=f"write {reading.variant}", path=at)
         return Include(reading.variant, self.settings.line, at)
@@ -354,7 +355,7 @@ class _Resolver(msgspec.Struct, frozen=True):
         try:
             return Selector.parse([selector], self.catalog)
         except Problem as problem:
-            raise problem.about(at) from None
+            raise problem.replace(path=at) from None
 
 
 def _joined(below: MatrixSpec, own: MatrixSpec) -> MatrixSpec:

@@ -4,6 +4,7 @@ recipes that torchsmith does not manage with the audit first."""
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ class CheckedRecipe(NamedTuple):
     rules: tuple[str, ...] = ()  # with errors
     parsed: bool = True
     fixable: bool = False  # each error has a safe fix
+    differs: tuple[str, ...] = ()  # in what it differs from the line that torchsmith.toml has for it
 
     def broken(self, change: Change, why: str) -> Change:
         """The change of a recipe with these errors."""
@@ -59,6 +61,7 @@ CheckRecipe = Callable[[RecipeFile], CheckedRecipe]
 MANAGED = ("docs", "")
 ADOPT_HINT = "--adopt PATH rewrites it"
 NO_ADOPTION = Adoption()
+NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
 NOT_WANTED = "no longer in torchsmith.toml"
 
 
@@ -199,7 +202,7 @@ class _Reconciler:
             return replace(checked.broken(change, "broken"), skipped=not taken, code="broken")
         why = f"{checked.valid}, {why}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
-        return replace(kept, warnings=checked.warnings)
+        return replace(kept, warnings=checked.warnings, differs=checked.differs)
 
     # ---- recipes under another name or form than is wanted
 
@@ -228,7 +231,7 @@ class _Reconciler:
         if self.check and same and not checked.errors and not ours and not self.adopt.names(old):
             why, warnings = f"{checked.valid}, not managed by torchsmith; {ADOPT_HINT}", checked.warnings
             kept = Change("keep", old, why, owner=recipe.owner, recipe=True, warnings=warnings)
-            return replace(kept, code="valid")
+            return replace(kept, code="valid", differs=checked.differs)
         variant = recipe.variant
         code: ReasonCode = "same-package" if same else "old-name"
         what = "it is this package" if same else "an old name of this build"
@@ -369,8 +372,7 @@ def copies(root: Path, changes: Sequence[Change]) -> Iterator[Change]:
         path = change.old or change.path
         if not change.pending or change.owner in (None, "ours") or change.before is None:
             continue
-        repo, _, inner = path.partition("/")
-        if not git.is_committed(root / repo, inner, change.before):
+        if not git.is_committed(root / path, change.before):
             yield Change("create", _free_name(root, path), f"{path} as it was", after=change.before)
 
 
@@ -393,5 +395,8 @@ def _what_changed(before: str, after: str) -> tuple[str, ReasonCode]:
     old, new = read_header(before), read_header(after)
     if old and new and old.facts.get("line") != new.facts.get("line"):
         return f"line {old.facts.get('line')} -> {new.facts.get('line')}", "line"
+    revs = [match[1][:7] for text in (before, after) if (match := NIXPKGS.search(text))]
+    if len(set(revs)) > 1:
+        return f"nixpkgs {' -> '.join(revs)}", "nixpkgs"
     had, has = Counter(before.splitlines()), Counter(after.splitlines())
     return f"its text changes: +{(has - had).total()} -{(had - has).total()} lines", "text"

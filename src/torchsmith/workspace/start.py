@@ -19,7 +19,7 @@ from torchsmith.catalog.check import Contradiction
 from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.catalog.names import find_cpu_by_name
 from torchsmith.catalog.suggest import unknown_gpu
-from torchsmith.core.files import check_own, write_atomic
+from torchsmith.core.files import check_own, text_or_none, write_atomic
 from torchsmith.core.problem import (
     CannotBuild,
     Conflict,
@@ -39,6 +39,7 @@ from torchsmith.matrix.describe import describe
 from torchsmith.matrix.text import matrix_text, products_of
 from torchsmith.recipe.read import read_recipe
 from torchsmith.recipe.template import TemplateValues, render, template
+from torchsmith.workspace.change import Change
 from torchsmith.workspace.checkout import (
     A_LINK,
     PKGS,
@@ -49,48 +50,34 @@ from torchsmith.workspace.checkout import (
     libraries,
 )
 from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace
+from torchsmith.workspace.reconcile import NIXPKGS, copies
 from torchsmith.workspace.release import stated_release
 from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
+from torchsmith.workspace.write import forget_written
 
 SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
 SCHEMA_LINE = f"#:schema ./{SCHEMA}\n"  # what editors look for
 LineCuda = tuple[str, CudaVersion | None]  # a line, and one of its CUDA releases or none
-NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
 MAX_REASONS = 3  # in the message if nothing could be taken over
 
 
-def start_workspace(
-    folder: Path,
-    profile: str,
-    *,
-    cells: Sequence[str] = (),
-    gpus: Sequence[str] = (),
-    more: str = "",
-    replace: bool = False,
-) -> Path:
-    """Write the file, for a profile, for single cells or for GPUs, with `more` at its end, and return it.
-    Raises Exists if there is one, unless `replace`, NotKnown for an unknown profile or GPU, CannotBuild for a
-    GPU without builds."""
+def started_text(profile: str, *, cells: Sequence[str] = (), gpus: Sequence[str] = ()) -> str:
+    """A torchsmith.toml for a profile, for single cells or for GPUs. Raises NotKnown for an unknown profile
+    or GPU, CannotBuild for a GPU without builds."""
     known = default_profiles()
     if profile not in known:
         raise NotKnown(f"unknown profile {profile!r}", hint=did_you_mean(profile, known))
-    file = new_file(folder, replace=replace)
     if cells:
-        text = matrix_text(_with_companions(cells), "Which PyTorch builds this workspace ships.")
-    elif gpus:
+        return matrix_text(_with_companions(cells), "Which PyTorch builds this workspace ships.")
+    if gpus:
         title = f"# Which PyTorch builds this workspace ships: for {', '.join(gpus)}."
-        text = "\n".join([f"{title}\nformat = 1\n", *_blocks(_for_gpus(gpus))])
-    else:
-        values: TemplateValues = {
-            "profile": profile,
-            "profiles": [
-                {"name": name, "about": own.about} for name, own in known.items() if name != profile
-            ],
-            "cuda": any(cell.variant.cuda for cell in open_workspace(DEFAULT, profile).matrix.cells),
-        }
-        text = render(template(FILE), values)
-    write_with_schema(file, text + more)
-    return file
+        return "\n".join([f"{title}\nformat = 1\n", *_blocks(_for_gpus(gpus))])
+    values: TemplateValues = {
+        "profile": profile,
+        "profiles": [{"name": name, "about": own.about} for name, own in known.items() if name != profile],
+        "cuda": any(cell.variant.cuda for cell in open_workspace(DEFAULT, profile).matrix.cells),
+    }
+    return render(template(FILE), values)
 
 
 def sources_text(words: Sequence[str]) -> str:
@@ -109,19 +96,26 @@ def sources_text(words: Sequence[str]) -> str:
     return f"\n{table_text({'sources': sources})}" if sources else ""
 
 
-def new_file(folder: Path, *, replace: bool) -> Path:
-    """The torchsmith.toml of a folder. Raises Exists if there is one, unless `replace`."""
-    file = folder / FILE
-    if file.exists() and not replace:
+def require_new(file: Path, *, force: bool) -> None:
+    """Raise Exists if there is a torchsmith.toml, unless `force`."""
+    if file.exists() and not force:
         raise Exists(f"{file} exists already", hint="--force replaces it")
-    return file
 
 
-def write_with_schema(file: Path, text: str) -> None:
-    """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors."""
+def write_workspace(file: Path, text: str) -> str:
+    """Write torchsmith.toml and, beside it, the JSON Schema that its first line names for editors. Returns
+    the name of the copy of a file that is replaced and not committed; empty: there is none."""
+    folder, after, before = file.parent, SCHEMA_LINE + text, text_or_none(file)
     check_own(file.with_name(SCHEMA), '"title": "torchsmith.toml"')
     write_atomic(file.with_name(SCHEMA), json.dumps(schema(builtin_catalog()), indent=2) + "\n")
-    write_atomic(file, SCHEMA_LINE + text)  # last: init refuses a folder that has one
+    copy = ""
+    if before not in (None, after):
+        for change in copies(folder, [Change("rewrite", FILE, before=before, after=after, owner="foreign")]):
+            write_atomic(folder / change.path, change.after or "")
+            copy = change.path
+    forget_written(folder)
+    write_atomic(file, after)  # last: init refuses a folder that has one
+    return copy
 
 
 def _with_companions(names: Sequence[str]) -> list[Cell]:
@@ -256,11 +250,11 @@ def _cells(
     return cells, left, moved
 
 
-def write_derived(derived: Derived, *, force: bool = False) -> None:
-    """Write the file, and into the workspace's catalog the folders of packages and the nixpkgs of lines, if
-    they are not as ours would be. Raises Exists for a file that exists, torchsmith.toml unless `force`."""
-    if derived.file.exists() and not force:
-        raise Exists(f"{derived.file} exists already", hint="--force replaces it")
+def write_derived(derived: Derived, *, more: str = "", force: bool = False) -> str:
+    """Write the file with `more` at its end, and into the workspace's catalog the folders of packages and the
+    nixpkgs of lines, if they are not as ours would be. Raises Exists for a file that exists, torchsmith.toml
+    unless `force`. Returns the name of a copy, as `write_workspace` does."""
+    require_new(derived.file, force=force)
     if derived.folders:
         own = derived.file.parent / "catalog/packages.toml"
         if own.exists():
@@ -269,7 +263,7 @@ def write_derived(derived: Derived, *, force: bool = False) -> None:
         write_atomic(own, "# The folders of these packages.\n" + table_text(table))
     if derived.pins:
         write_atomic(derived.file.parent / "catalog/lines.toml", lines_text(derived.pins))
-    write_with_schema(derived.file, derived.text)
+    return write_workspace(derived.file, derived.text + more)
 
 
 def _root(repos: Sequence[Path]) -> Path:

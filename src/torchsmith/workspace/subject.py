@@ -405,6 +405,12 @@ class Subject:
         return self.catalog.gpus.get(self.variant.sm) if self.variant and self.variant.sm else None
 
     @property
+    def gpu_unknown(self) -> bool:
+        """Whether its name has an SM that the catalog does not know."""
+        sm = self.variant.sm if self.variant else None
+        return sm is not None and sm not in {**self.catalog.gpus, **self.catalog.retired}
+
+    @property
     def toolkit(self) -> CudaToolkit | None:
         return self.catalog.cuda.get(self.variant.cuda) if self.variant and self.variant.cuda else None
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torchsmith.core.files import text_or_none
+from torchsmith.core.files import text_or_none, write_atomic
 from torchsmith.core.problem import Empty, Refused
-from torchsmith.core.process import find
+from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
+from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import copies, phase_of
@@ -24,15 +25,35 @@ FOR: dict[Phase, str] = {
     "macOS": " for macOS",
     "CPU only": " for CPUs",
 }
+REPOSITORIES = "repositories"  # in the state folder: those that were written, by name
 
 
 def wanted_of(workspace: Workspace) -> list[WantedRepo]:
-    """What a workspace should contain. Raises Empty if every cell is left out."""
+    """What a workspace should contain: its repositories, and without files those that it had and no longer
+    asks for. Raises Empty if every cell is left out."""
     repos = wanted_repos(workspace)
     if not any(file.cell for repo in repos for file in repo.files) and not workspace.settings.cudatoolkit:
         hint = "torchsmith list --left-out says why each is"
         raise Empty(f"{workspace.source.name} leaves every build out: there is nothing to write", hint=hint)
-    return repos
+    names = {repo.name for repo in repos}
+    return repos + [WantedRepo(name, ()) for name in _written(workspace.home) if name not in names]
+
+
+def _written(root: Path) -> list[str]:
+    """The repositories that were written here, and still have recipes."""
+    names = (text_or_none(state_folder(root) / REPOSITORIES) or "").splitlines()
+    return [name for name in names if (root / name / PKGS).is_dir()]
+
+
+def _record_written(root: Path, repos: Iterable[WantedRepo]) -> None:
+    """Record the repositories of a workspace, so that it is known which ones it no longer asks for."""
+    names = dict.fromkeys([*_written(root), *(repo.name for repo in repos if repo.files)])
+    write_atomic(make_state_folder(root) / REPOSITORIES, "\n".join(names))
+
+
+def forget_written(root: Path) -> None:
+    """Forget which repositories were written here: a new torchsmith.toml asks for none of them to go."""
+    (state_folder(root) / REPOSITORIES).unlink(missing_ok=True)
 
 
 def write_changes(
@@ -40,13 +61,12 @@ def write_changes(
     repos: Sequence[WantedRepo],
     changes: Sequence[Change],
     *,
-    edits: Sequence[Change] = (),
     add: bool = True,
 ) -> None:
-    """Write changes, and the edits that they follow from, and add them to git. Files that are taken over and
-    not committed are copied first."""
+    """Write changes and add them to git. Files that are taken over and not committed are copied first."""
     steps = list(_add_steps(writer.root, repos, changes)) if add else []
-    writer.write([*edits, *copies(writer.root, changes), *changes], steps)
+    writer.write([*copies(writer.root, changes), *changes], steps)
+    _record_written(writer.root, repos)
 
 
 def commit_changes(
@@ -67,8 +87,9 @@ def commit_changes(
         by_phase = grouped((change.phase, change) for change in mine)
         for batch in (by_phase[phase] for phase in PHASES if phase in by_phase):
             paths = [path.removeprefix(f"{repo.name}/") for change in batch for path in change.files]
-            step = GitStep(repo=repo.name, add=paths, commit=paths, message=_message(repo.name, batch))
+            step = GitStep(repo=repo.name, add=paths, message=_message(repo.name, batch))
             writer.write([*copies(root, batch), *batch], [step])
+    _record_written(root, repos)
 
 
 def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
@@ -76,24 +97,25 @@ def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
     are as wanted do not count, nor do copies that torchsmith made."""
     wanted = {file.path: file.text for repo in repos for file in repo.files}
     for repo in repos:
-        for path in _status(root / repo.name):
+        for path, letters in _status(root / repo.name).items():
             full = f"{repo.name}/{path}"
             mine = full in wanted and text_or_none(root / full) == wanted[full]
             if not mine and not COPY.search(path):
                 what = "" if (root / full).exists() else "the deletion of "
-                hint = "commit or stash it first, or pass --allow-dirty"
+                stash = "git stash --include-untracked" if letters == "??" else "git stash"
+                hint = f"commit it, put it aside with {stash}, or pass --allow-dirty"
                 raise Refused(f"{what}{full} is not committed", hint=hint)
 
 
 def _add_steps(root: Path, repos: Iterable[WantedRepo], changes: Sequence[Change]) -> Iterator[GitStep]:
-    """Add changed files, and those of ours that git does not know."""
+    """Add changed files, and generated ones that git does not know."""
     touched = {path for change in changes for path in change.files}
-    skipped = {change.path for change in changes if change.skipped}
+    generated = {change.path for change in changes if change.generated}
     for repo in repos:
         folder, prefix = root / repo.name, f"{repo.name}/"
         known = git.known_files(folder) if folder.is_dir() and git.is_kept(folder) else set()
         inner = {path.removeprefix(prefix) for path in touched if path.startswith(prefix)}
-        ours = {file.path.removeprefix(prefix) for file in repo.files if file.path not in skipped}
+        ours = {path.removeprefix(prefix) for path in generated if path.startswith(prefix)}
         if add := sorted(inner | {path for path in ours - known if (folder / path).exists()}):
             yield GitStep(repo=repo.name, add=add)
 
@@ -104,7 +126,7 @@ def not_taken_by_git(root: Path, repos: Iterable[WantedRepo], changes: Sequence[
     for repo in repos:
         folder, prefix = root / repo.name, f"{repo.name}/"
         inner = [file.path.removeprefix(prefix) for file in repo.files if file.path in there]
-        if folder.is_dir() and find("git") and git.is_kept(folder):
+        if folder.is_dir() and git.is_kept(folder):
             yield from (prefix + path for path in git.ignored(folder, inner))
 
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from torchsmith.auditing.rule import LIKELY, Defect, rule
 from torchsmith.catalog import Catalog, Gpu
+from torchsmith.core.text import listed
 from torchsmith.matrix import Variant
 from torchsmith.matrix.cells import toolkit_title
 from torchsmith.matrix.variant import CUDA
@@ -15,7 +16,7 @@ from torchsmith.recipe.read import Located, Recipe, Span
 from torchsmith.workspace.subject import Subject
 
 
-@rule("TS601", "description of another build", sure=LIKELY)
+@rule("TS601", "description of another build", sure=LIKELY, unless=("gpu_unknown",))
 def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """People choose a package by `meta.description`. The GPUs, instruction set, release of CUDA or ROCm, and
     release of torch in it must be those of the build: an L40S is SM89 and not Hopper, an Orin is SM87 and not
@@ -25,13 +26,16 @@ def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[
     gpu = variant.arch or "the CPU alone"
     torch = subject.version_given("torch", "pytorch") or (subject.line.torch if subject.line else "")
     for description in subject.body.strings("description"):
+        wrong: dict[str, str] = {}  # what it names, and what the recipe is for instead
+        archs: list[str] = []
         for match in _words(catalog).finditer(description.value):
             word, number = match[0], match["sm"]
             if number or match["arch"]:
                 right, is_ = (f"sm{number}" if number else word) == variant.arch, gpu
             elif match["product"]:
-                archs = [own.name for own in _called(word, catalog)]
-                right, is_ = variant.arch in archs, f"{gpu} ({word} is {' or '.join(archs)})"
+                of = [own.name for own in _called(word, catalog)]
+                right, is_ = variant.arch in of, gpu
+                archs += [] if right else [f"{word} is {' or '.join(of)}"]
             elif match["isa"]:
                 other = next(one for one in catalog.isas.values() if word in (one.title, *one.words))
                 family = isa is not None and isa.family == other.family and other.features <= isa.features
@@ -41,9 +45,12 @@ def description_is_of_the_build(subject: Subject, variant: Variant) -> Iterator[
             else:
                 right, is_ = not torch or f"{torch}.".startswith(f"{match['torch']}."), f"torch {torch}"
             if not right:
-                message = f"the description names {word}; the recipe is for {is_}"
-                place, of = _place(subject, description, word)
-                yield Defect(message, place, of=of)
+                wrong.setdefault(word, is_)
+        if wrong:
+            own = ", ".join(dict.fromkeys(wrong.values()))
+            message = f"the description names {listed([*wrong])}; the recipe is for {own}"
+            place, recipe = _place(subject, description, next(iter(wrong)))
+            yield Defect(message, place, hint="; ".join(archs[:1]), of=recipe)
 
 
 def _place(subject: Subject, description: Located[str], word: str) -> tuple[Span, Recipe | None]:

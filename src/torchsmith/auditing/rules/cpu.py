@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import pairwise
 
 from torchsmith.auditing.rule import LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.reading import lacks_import
 from torchsmith.catalog import Isa
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import FlagList, Located, Span, Unknown
+from torchsmith.recipe.read import Export, FlagList, Located, Span, Unknown
 from torchsmith.workspace.subject import Subject
 
 
@@ -17,21 +19,18 @@ def _lists(subject: Subject) -> Iterator[FlagList]:
     """The lists of CPU flags that the compiler gets. If the text does not say what is in CXXFLAGS, several
     lists may be a table of instruction sets, of which this recipe takes one."""
     lists = [flags for flags in subject.body.cpu_flags if flags.name != "flags"]
-    exported = [*_exported(subject)]
-    for flags, span in exported:
-        own = next((one for one in lists if [*filter(IS_CPU_FLAG, one.values)] == flags), None)
-        yield own or FlagList("CXXFLAGS", tuple(Located(flag, span) for flag in flags), span)
+    exported = False
+    for export in subject.body.exports:
+        flags = [*filter(IS_CPU_FLAG, export.value.split())]
+        last = export.last and export.variable == "CXXFLAGS"
+        if last and flags and not FILLED_IN.search(export.value):
+            exported = True
+            own = next((one for one in lists if [*filter(IS_CPU_FLAG, one.values)] == flags), None)
+            at = export.span
+            yield own or FlagList("CXXFLAGS", tuple(Located(flag, at) for flag in flags), at)
     if not exported and not subject.recipe.inner:
         enabling = [flags for flags in lists if _enabled(flags.values)] or lists
         yield from enabling if len({flags.values for flags in enabling}) == 1 else ()
-
-
-def _exported(subject: Subject) -> Iterator[tuple[list[str], Span]]:
-    """The CPU flags in CXXFLAGS, and the places that set them."""
-    for export in subject.body.exports:
-        flags = [*filter(IS_CPU_FLAG, export.value.split())]
-        if export.variable == "CXXFLAGS" and flags and not FILLED_IN.search(export.value):
-            yield flags, export.span
 
 
 IS_CPU_FLAG = re.compile(r"-m").match
@@ -41,6 +40,7 @@ WHOLE = re.compile(r"-march=(?!armv\d)|-mcpu=(?!apple)")
 FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
+VARIABLE = re.compile(r"\$\{?(\w+)")
 WRAPPER_FLAGS = re.compile(r"NIX_CFLAGS_COMPILE(?:\s*=\s+[^;]*|\+=[^;\n]*)([fF]lags|-m)")
 SWITCHED_OFF = re.compile(r"(USE_(?<!\wUSE_)[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 
@@ -70,8 +70,13 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
     """The flags that choose instructions (`-m...`) must be those of the instruction set in the name. An extra
     flag causes illegal instructions on CPUs that the variant is for (FMA in an AVX build stops on Sandy
     Bridge); a missing one breaks the promise of the name. Other flags that mean the same to gcc are a note,
-    as `torchsmith verify` looks for these; the `-march=` of a CPU, which adds more, is a warning."""
+    as `torchsmith verify` looks for these; the `-march=` of a CPU, which adds more, is a warning. A name
+    that gcc does not know stops the build; it is a warning if the catalog does not know the nixpkgs, which
+    may have a newer gcc."""
     for listed in [*_lists(subject)] or subject.body.selected_flags:
+        if refused := [*_refused(subject, isa, listed)]:
+            yield from refused
+            continue
         flags = tuple(filter(CHOICE.fullmatch, listed.values))
         lacking, extra = _deviations(subject, isa, flags)
         hint = f"{isa.name} is {' '.join(isa.flags)}"
@@ -91,6 +96,22 @@ def flags_are_the_isas(subject: Subject, isa: Isa) -> Iterator[Defect]:
             yield _deviation(subject, isa, listed, lacking, extra)
 
 
+def _refused(subject: Subject, isa: Isa, listed: FlagList) -> Iterator[Defect]:
+    """The names after -march= that gcc does not know."""
+    compiler = subject.catalog.compilers.get(isa.platform)
+    marches = [flag for flag in listed.flags if compiler and flag.value.startswith("-march=")]
+    for flag in marches:
+        assert compiler is not None
+        march, *extensions = flag.value.removeprefix("-march=").split("+")
+        known = {march: compiler.march, **dict.fromkeys(extensions, compiler.extensions)}
+        for word in known:
+            if not {word, word.removeprefix("no")}.intersection(known[word]) and "$" not in word:
+                close = get_close_matches(word, known[word], n=1)
+                hint = f"did you mean {close[0]}?" if close else ""
+                sure = None if subject.imported_pin else LIKELY
+                yield Defect(f"{flag.value}: gcc does not know {word}", flag.span, hint=hint, sure=sure)
+
+
 def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str], extra: list[str]) -> Defect:
     """A list of flags that lacks some or has more."""
     # The name promises what it is called after; FMA and F16C beside AVX2 are our reading of it.
@@ -98,18 +119,19 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
     sure = None if extra or own_family or "-march" in " ".join(missing) else convention(subject)
     sets = {flag for other in subject.catalog.isas.values() for flag in other.flags}
     arm = [flag for flag in extra if re.match(r"-march=armv\d", flag) and flag not in sets]
-    parts = [f"lack {', '.join(missing)}"] if missing else []
-    parts += [f"have {', '.join(extra)} beyond {isa.name}"] if extra else []
+    are = "is not one of" if len(extra) == 1 else "are not among"
+    parts = [f"the flags lack {', '.join(missing)}"] if missing else []
+    parts += [f"{', '.join(extra)} {are} {isa.name}'s flags"] if extra else []
     at = next((flag.span for flag in listed.flags if flag.value in extra), listed.span)
     hint = f"{isa.name} is {' '.join(isa.flags)}"
     severity = WARNING if arm else None  # the same instructions may have several names
-    return Defect(f"the flags {' and '.join(parts)}", at, hint=hint, sure=sure, severity=severity)
+    return Defect("; ".join(parts), at, hint=hint, sure=sure, severity=severity)
 
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), and
-    the shell exports them; without `export` it is a warning."""
+    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), no
+    later line of the phase replaces them, and the shell exports them; without `export` it is a warning."""
     if not isa.flags:
         return
     wanted = _enabled(isa.flags)
@@ -122,11 +144,14 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
             message = f"{variable} is set without export: the compiler does not get it"
             yield Defect(message, export.span, hint=f"write export {variable}=", sure=LIKELY)
     # What is interpolated and needs an evaluation may well be the flags.
-    exported = [
-        export.variable
+    passing = [
+        export
         for export in subject.body.exports
-        if any(flag in export.value for flag in wanted) or FILLED.search(export.value)
+        if any(flag in export.value for flag in wanted)
+        or FILLED.search(export.value)
+        or any(map(subject.bound, VARIABLE.findall(export.value)))
     ]
+    exported = [export.variable for export in passing if export.last]
     attributes = re.findall(r"(C(?<!\wC)(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
     if "NIX_CFLAGS_COMPILE" in exported or WRAPPER_FLAGS.search(subject.code):
         return
@@ -135,7 +160,8 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     if not listed and not variables and subject.torch_from_elsewhere and "torch" in subject.body.scoped:
         return  # a stack's torch is checked where it is written
     if not listed and not variables:
-        yield Defect(f"no cpuFlags for {isa.name} are set", _lacking_at(subject), hint=" ".join(isa.flags))
+        hint = f"{isa.name} is {' '.join(isa.flags)}"
+        yield Defect(f"no cpuFlags for {isa.name} are set", _lacking_at(subject), hint=hint)
         return
     compiles = subject.variant is None or subject.variant.package.cpu_flags
     times = 2 if subject.embeds_torch and compiles else 1
@@ -143,10 +169,23 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         count = variables.count(variable)
         if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
+            lost = _replaced(subject, passing, variable)
             # Recipes of others may mean the torch below by the name, and that one has them.
-            sure = LIKELY if count and not subject.enforce_conventions else None
+            sure = LIKELY if count and not lost and not subject.enforce_conventions else None
             message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
-            yield Defect(message, listed[0].span if listed else _lacking_at(subject), sure=sure)
+            at = lost or (listed[0].span if listed else _lacking_at(subject))
+            hint = f'write export {variable}="... ${variable}", which keeps them' if lost else ""
+            yield Defect(message, at, hint=hint, sure=sure)
+
+
+def _replaced(subject: Subject, passing: list[Export], variable: str) -> Span | None:
+    """Where a phase gives a variable another value than the flags that it passed in it before."""
+    exports = [export for export in subject.body.exports if export.variable == variable]
+    pairs = pairwise(exports)
+    lost = (
+        later for earlier, later in pairs if not earlier.last and earlier in passing and later not in passing
+    )
+    return next((export.span for export in lost), None)
 
 
 def _lacking_at(subject: Subject) -> Span | None:

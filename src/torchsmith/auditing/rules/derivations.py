@@ -1,20 +1,16 @@
-"""Derivations: what real Nix makes of the recipes of a repository, held against each other and against
-names."""
+"""Derivations: what real Nix makes of the recipes of a repository, held against their names."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from torchsmith.auditing.rule import WARNING, Defect, rule
 from torchsmith.nix.evaluate import TREE_HINT, needs_tree
 from torchsmith.nix.targets import gpu_targets
-from torchsmith.recipe.header import content_hash
 
 if TYPE_CHECKING:
     from torchsmith.auditing.derivations import EvaluatedRecipes
-    from torchsmith.nix.derivation import Derivation
 
 
 @rule("TS003", "recipe that Nix does not evaluate", over="derivations")
@@ -27,27 +23,6 @@ def nix_evaluates_it(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
             yield Defect(f"was not evaluated: {cause.message}", hint=TREE_HINT, file=file, severity=WARNING)
         else:
             yield Defect(f"does not evaluate: {cause.message}", file=file)
-
-
-@rule("TS109", "the same derivation twice", WARNING, over="derivations")
-def derivations_differ(evaluated: EvaluatedRecipes) -> Iterator[Defect]:
-    """Two recipes whose derivations differ only in the name build the same thing twice."""
-    seen: dict[str, str] = {}
-    named = [(recipe.attr, file) for file, (recipe, _) in evaluated.recipes.items() if recipe.variant]
-    for name, file in sorted(named, key=lambda named: (len(named[0]), named)):
-        other = seen.setdefault(_without_names(evaluated.recipes[file][1]), name)
-        if other != name:
-            yield Defect(f"builds what {other} builds", hint="delete one of them", file=file)
-
-
-def _without_names(derivation: Derivation) -> str:
-    """The hash of all that makes the result, without the names that end up in paths."""
-    names = {"name", "pname", *derivation.outputs}
-    env = {key: value for key, value in derivation.env.items() if key not in names}
-    text = json.dumps([sorted(env.items()), sorted(derivation.inputs), derivation.system])
-    for path in (output.path for output in derivation.outputs.values() if output.path):
-        text = text.replace(path, "")
-    return content_hash(text)
 
 
 @rule("TS422", "derivation for another GPU", over="derivations")

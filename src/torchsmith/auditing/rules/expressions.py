@@ -79,7 +79,7 @@ def attributes_are_extended(subject: Subject) -> Iterator[Defect]:
     is a warning."""
     own = subject.variant is not None
     named = [*(subject.overrides_of("torch", "pytorch") if own else torch_overrides(subject))]
-    sources = ["src" in override.arguments for override in named]
+    sources = ["src" in override.arguments for override in subject.overrides_of("torch", "pytorch")]
     for override in named:
         for path in override.arguments if override.kind != "override" else ():
             name = path.partition(".")[0]

@@ -46,7 +46,7 @@ def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
     """The kernels must be compiled for the GPU architecture in the name: an SM, or a target of ROCm.
     Otherwise the package finds no kernel on the GPU it is named after."""
     gpu = subject.gpu
-    if gpu is None:
+    if variant.sm is None:
         for name, arch, span in _other_archs(subject, subject.catalog.backends[variant.backend]):
             if variant.arch and arch != variant.arch:
                 yield Defect(f"{name} is {arch}, the name says {variant.arch}", span)
@@ -57,7 +57,7 @@ def target_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
             continue  # the finding is at the variable
         for value in mention.values:
             target = gpu_target(value)
-            if target and target.sm != gpu.sm:
+            if target and gpu and target.sm != gpu.sm:
                 message = f"{mention.name} is {value}, the name says {gpu.name}"
                 # A variable in another notation may be used for more, as a part of a name.
                 spelled = mention.spelling != "variable" or DOTTED.fullmatch(value)
@@ -149,6 +149,14 @@ def _words(subject: Subject, mention: GpuMention) -> set[str]:
 def cuda_compiles_the_target(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Each CUDA release compiles for a fixed list of architectures, read from its ptxas; torch's pin may
     require more. For other targets the build stops."""
+    if subject.gpu_unknown:
+        values = (value for mention in _mentions(subject) for value in mention.values)
+        target = next(filter(None, map(gpu_target, values)), None)
+        other = target is not None and target.sm != variant.sm
+        hint = f"did you mean {target.sm}?" if target and other else ""
+        message = f"the catalog knows no {variant.sm}"
+        yield Defect(message, hint=hint, sure=None if other else convention(subject))
+        return
     line = subject.line.name if subject.line else None
     # A release that the catalog does not know has the same ptxas.
     known = variant if line else variant.changed(release=None)
@@ -187,7 +195,7 @@ def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if subject.gpu is None:
         backend, strings = subject.catalog.backends[variant.backend], subject.body.syntax.plain_strings
         if backend.package_set and variant.arch not in strings and not any(_other_archs(subject, backend)):
-            hint = f"{backend.package_set} = prev.{backend.package_set}.{variant.arch}; in an overlay"
+            hint = f"add {backend.package_set} = prev.{backend.package_set}.{variant.arch}; in an overlay"
             yield Defect(f"nothing names {variant.arch}", hint=hint, severity=WARNING)
         return
     if subject.style == "scratch":
@@ -303,7 +311,7 @@ def companions_find_the_target(subject: Subject, gpu: Gpu, variant: Variant) -> 
             yield Defect(
                 "the companion compiles for every architecture of the pin, not for its own",
                 torches[-1] if torches else None,
-                hint="passthru.cudaCapabilities = [ gpuArchSM ]; in the torch it is built with",
+                hint="add passthru.cudaCapabilities = [ gpuArchSM ]; to the torch it is built with",
                 severity=None if gpu.tegra and not elsewhere else WARNING,
                 sure=LIKELY if elsewhere else None,
             )
@@ -324,7 +332,7 @@ def config_names_the_gpu(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
         forward = imported.config.get("cudaForwardCompat")
         if capabilities is None or capabilities.value == []:
             message = f"config.cudaCapabilities does not name {gpu.name}"
-            hint = f'cudaCapabilities = [ "{gpu.sm.capability}" ];'
+            hint = f'add cudaCapabilities = [ "{gpu.sm.capability}" ]; to config'
             at = capabilities.span if capabilities else imported.span
             yield Defect(message, at, hint=hint, sure=convention(subject))
         elif claims and (forward is None or forward.value is True):

@@ -152,7 +152,7 @@ def source_has_a_hash(subject: Subject) -> Iterator[Defect]:
     for source in subject.whole.sources:
         if source.fetcher not in HASHLESS and source.fields and not source.fields.keys() & HASHES:
             known = _known_hash(subject, source)
-            hint = f"hash = {known!r};" if known else ""
+            hint = f'add hash = "{known}";' if known else ""
             yield Defect(f"{source.fetcher} states no hash", source.span, hint=hint)
 
 
@@ -224,4 +224,4 @@ def torch_has_submodules(subject: Subject) -> Iterator[Defect]:
         submodules = source.fields.get("fetchSubmodules")
         if submodules is None or submodules.value is False:
             at = submodules.span if submodules else source.span
-            yield Defect("fetchSubmodules is not true", at, hint="fetchSubmodules = true;")
+            yield Defect("fetchSubmodules is not true", at, hint="write fetchSubmodules = true;")

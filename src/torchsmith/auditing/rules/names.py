@@ -74,7 +74,7 @@ def names_do_not_collide(repo: Repo) -> Iterator[Defect]:
             yield Defect(f"{recipe.attr} and {other} are one name for Flox", file=file)
 
 
-@rule("TS105", "pname of another build", unless=("wraps_nightly",))
+@rule("TS105", "pname of another build", unless=("wraps_nightly", "gpu_unknown"))
 def pname_is_of_the_cell(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """The pname becomes part of the store path and of every list of installed packages. It must name the same
     Python, target and instruction set as the file; that of torch starts with its release (`pytorch210-`),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
-from torchsmith.auditing.rules.overrides import broken_here, replaced_meta
+from torchsmith.auditing.rules.overrides import replaced_meta
 from torchsmith.catalog import CudaToolkit
 from torchsmith.catalog.facts import Fix
 from torchsmith.matrix import Variant
@@ -107,10 +107,12 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
     default = pin.default_cuda if pin else None
     if pin is None or (default if default and default.major == major else newest) == toolkit.version:
         allowed.add(f"cudaPackages_{major}")
+    absent = pin is not None and bool(pin.cudas) and toolkit.version not in pin.cudas
+    if absent and subject.body.pins:
+        return  # which TS201 says
     for name in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
         if name.value not in allowed:
             message = f"{name.value} is not CUDA {toolkit.version}, which the name says"
-            absent = pin is not None and bool(pin.cudas) and toolkit.version not in pin.cudas
             yield Defect(message, name.span, hint="" if absent else f"use {best}")
 
 
@@ -132,10 +134,7 @@ def fixes_are_complete(subject: Subject) -> Iterator[Defect]:
     links, the FindCUDAToolkit stub, OpenCV's patches. Each was needed in a real build. A recipe that
     torchsmith does not manage may have another fix, so it is a warning there; a torch that nixpkgs marks as
     broken is an error in every recipe that says nothing about broken packages."""
-    marked = any(broken_here(subject))  # which TS813 reports
     for fix in missing_fixes(subject):
-        if fix.refused and marked:
-            continue
         certain = subject.enforce_conventions or (fix.refused and _is_refused(subject))
         hint = f"add {fix.add}" if fix.add else ""
         changed = [*subject.overrides_of(fix.overlay or "torch"), *subject.overrides_of("pytorch")]
@@ -177,4 +176,9 @@ def patches_fit_the_source(subject: Subject) -> Iterator[Defect]:
         if patches is not None:
             message, at = "patches of another version are kept", patches.span
         if patches is None or patches.value != []:
-            yield Defect(message, at, hint="patches = [ ];", sure=sure)
+            yield Defect(
+                message,
+                at,
+                hint="add patches = [ ];" if patches is None else "write patches = [ ];",
+                sure=sure,
+            )

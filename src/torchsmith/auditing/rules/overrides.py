@@ -9,39 +9,8 @@ from torchsmith.auditing.rule import NOTE, Defect, rule
 from torchsmith.catalog import Isa
 from torchsmith.catalog.recorded import CXX_MARK, HOST_MARK, RECORD
 from torchsmith.matrix import Variant
-from torchsmith.recipe.read import Bound, Edit, Located, Override, Value
+from torchsmith.recipe.read import Edit, Located, Override, Value
 from torchsmith.workspace.subject import Subject
-
-
-def _own(subject: Subject, variant: Variant) -> Iterator[Override]:
-    """The overrides of torch and of the recipe's own package."""
-    return subject.overrides_of("torch", "pytorch", variant.package.attr, variant.package.name)
-
-
-@rule("TS214", "torch that is not the pin's")
-def torch_is_of_the_pin(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """A recipe that imports a nixpkgs takes torch and its companion from there. `pkgs`, which the caller
-    passes, is another nixpkgs with another torch."""
-    if not subject.body.pins or subject.recipe.inner:
-        return
-    for override in _own(subject, variant):
-        if override.from_caller and ".override" not in override.of:
-            message = f"{override.of} is the caller's, not the pin's"
-            yield Defect(message, override.span, hint="take it from the nixpkgs that the recipe imports")
-
-
-@rule("TS813", "recipe marked as broken")
-def recipe_is_not_broken(subject: Subject, variant: Variant) -> Iterator[Defect]:
-    """Nix does not evaluate a package whose `meta.broken` is true."""
-    for bound in broken_here(subject):
-        fix = FindingFix("write false", (Edit(bound.span.start, bound.span.end, "false"),), safe=False)
-        yield Defect("meta.broken is true: it does not evaluate", bound.span, fix=fix)
-
-
-def broken_here(subject: Subject) -> Iterator[Bound]:
-    """Where the recipe marks itself as broken."""
-    bindings = subject.bound("broken")
-    return (bound for bound in bindings if bound.owner.endswith("meta") and bound.value is True)
 
 
 def replaced_meta(subject: Subject, override: Override) -> Located[Value] | None:

@@ -52,4 +52,5 @@ def comments_silence_findings(comment: Directive, id: str) -> Iterator[Defect]:
     Reported if that rule is checked; rules over derivations are with `--eval` alone."""
     what = f"{id} finds" if id else "the rules find"
     place = "in this file" if comment.word == "ignore-file" else "here"
-    yield Defect(f"{what} nothing {place}", comment.at, hint="remove the comment")
+    hint = f"remove {id} from the comment" if len(comment.rules) > 1 else "remove the comment"
+    yield Defect(f"{what} nothing {place}", comment.at, hint=hint)

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import GUESS, NOTE, WARNING, Defect, convention, rewrite, rule
-from torchsmith.catalog import Isa
+from torchsmith.catalog import Catalog, Isa
 from torchsmith.core.text import counted
 from torchsmith.matrix import Variant
 from torchsmith.recipe.read import Edit, Recipe
 from torchsmith.recipe.read.located import RecipePin
 from torchsmith.workspace.subject import Subject
 
+REVISION = re.compile(r"/nixpkgs/(?:archive|tarball)/(\w{30,50})\b")
+
 
 @rule("TS201", "wrong nixpkgs pin")
 def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """A recipe must import the nixpkgs revision that its torch release and CUDA are built from. Another one
     has another torch, other patches, or no such CUDA. A recipe that torchsmith does not manage may use any
-    nixpkgs of the catalog that has its CUDA. A revision that begins as a known one and ends otherwise is a
-    typing error: a warning."""
+    nixpkgs of the catalog that has its CUDA. A revision that is nearly a known one is mistyped."""
     wanted = subject.pin
     by_rev = {pin.rev: pin for pin in subject.catalog.pins.values()}
-    meant = {pin.rev[:7]: pin.rev for pin in subject.catalog.pins.values()}
     for pin in subject.body.pins:
+        if right := _meant(pin, subject.catalog):
+            message = f"this revision is mistyped: nixpkgs {right[:7]} has another"
+            yield Defect(message, (pin.rev or pin.url).span, hint=f"write {right}")
+            continue
         if pin.rev is None or "nixpkgs" not in pin.url.value or (wanted and pin.rev.value == wanted.rev):
             continue
         known = by_rev.get(pin.rev.value)
@@ -37,9 +41,6 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
             hint = f"torch {subject.line.torch} is built from nixpkgs {wanted.rev}"
         if known and variant.cuda and known.cudas and variant.cuda not in known.cudas:
             yield Defect(f"nixpkgs {known.name} has no CUDA {variant.cuda}", pin.rev.span, hint=hint)
-        elif known is None and (right := meant.get(pin.rev.value[:7])):
-            message = f"nixpkgs {right[:7]} has another revision: this one is mistyped"
-            yield Defect(message, pin.rev.span, hint=f"write {right}", severity=WARNING)
         elif known is None:
             message = f"nixpkgs {pin.rev.value[:7]} is not in the catalog: what it holds is not known"
             how = WARNING if wanted else NOTE
@@ -49,6 +50,14 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
         elif wanted and subject.line and subject.enforce_conventions:
             message = f"nixpkgs {known.name} is not the pin of line {subject.line.name}"
             yield Defect(message, pin.rev.span, hint=hint)
+
+
+def _meant(pin: RecipePin, catalog: Catalog) -> str:
+    """The revision that one in an address is nearly, but is not, and is no abbreviation of."""
+    revs = [known.rev for known in catalog.pins.values()]
+    stated = REVISION.search(pin.url.value)
+    close = get_close_matches(stated[1], revs, n=1, cutoff=0.9) if stated else []
+    return next((rev for rev in close if stated and not rev.startswith(stated[1])), "")
 
 
 @rule("TS204", "pin without a hash", WARNING)
@@ -96,12 +105,10 @@ def nixpkgs_is_pinned(subject: Subject, variant: Variant) -> Iterator[Defect]:
             for argument in subject.body.arguments
             if argument.span.start <= at.start < argument.span.end
         ]
-        # An argument that is there for the form alone brings nothing.
-        used = not default or len(subject.body.names(re.escape(default[0]))) > 1
-        if used and not (default and subject.body.pins):
+        if not (default and subject.body.pins):
             yield Defect("imports <nixpkgs>, which differs from machine to machine", at)
     for pin in subject.body.pins:
-        if pin.rev is None and "nixpkgs" in pin.url.value:
+        if pin.rev is None and "nixpkgs" in pin.url.value and not _meant(pin, subject.catalog):
             yield Defect("the tarball's address names no revision", pin.url.span)
     expects = subject.build is not None and subject.build.style == "pinned"
     if expects and subject.style == "pinned" and not subject.body.pins and not match:
@@ -116,7 +123,7 @@ def system_is_of_the_isa(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if imported.system is None:
             if imported.complete and not imported.arguments & {"system", "localSystem"}:
                 message = f"the import names no system: on another machine it is not {isa.platform}"
-                hint = f'system = "{isa.platform}";'
+                hint = f'add system = "{isa.platform}";'
                 yield Defect(message, imported.span, hint=hint, severity=WARNING, sure=convention(subject))
         elif imported.system.value != isa.platform and not imported.system.value.startswith("$"):
             message = f"{isa.title} is built on {isa.platform}, not {imported.system.value}"
@@ -189,8 +196,8 @@ def release_is_known(repo: Repo) -> Iterator[Defect]:
         return
     pins = sorted({named[file].pin[:7] for file in silent} - {""})
     where = f" (nixpkgs {', '.join(pins)})" if pins else ""
-    known = Counter(facts.line for facts in named.values() if facts.line in repo.releases)
-    line = max(known, key=known.__getitem__, default=repo.releases[0])
+    [line, *others] = {named[file].line_of_pin for file in silent}
+    line = "LINE" if others or not line else line
     if len(silent) == 1:
         message = f"the torch release is not known{where}: rules that depend on it did not run"
         yield Defect(message, hint=f"the comment # torchsmith: line {line} states it", file=silent[0])

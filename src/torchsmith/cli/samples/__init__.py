@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 def or_sample(path: Path, kind: Literal["torch.whl", "build.log", "nixpkgs"]) -> Path:
     """The given path; for the word sample, unless there is such a file, our sample of this kind."""
-    return (HERE / kind).resolve() if is_sample(path) else path
+    return HERE / kind if is_sample(path) else path
 
 
 def is_sample(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from torchsmith.recipe.read.located import (
     Bound,
+    Export,
     FetchedSource,
     FlagList,
     GpuMention,

@@ -124,16 +124,16 @@ class Override:
     arguments: Mapping[str, Located[Value]]
     span: Span
     old: str = ""  # what its function calls the attributes from before
-    from_caller: str = ""  # the argument of the recipe that the package is taken from, if it is from one
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A variable that a phase sets."""
+    """A variable that a phase sets; what it held before is part of the value."""
 
     variable: str
     value: str
     span: Span
+    last: bool = True  # the phase does not set it again
 
 
 @dataclass(frozen=True, slots=True)

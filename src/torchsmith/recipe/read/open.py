@@ -12,7 +12,7 @@ from torchsmith.core.problem import TooLarge, Where
 from torchsmith.recipe.read.fold import parsed_file
 from torchsmith.recipe.read.located import Unknown, Value
 from torchsmith.recipe.read.recipe import Recipe
-from torchsmith.recipe.read.syntax import Syntax, Unreadable, parse, part
+from torchsmith.recipe.read.syntax import CONFLICT, Syntax, Unreadable, parse, part
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -57,7 +57,7 @@ def _syntax(path: Path, ask: Asker | None) -> Syntax:
     try:
         return parse(data, str(path))
     except Unreadable:
-        canonical = ask(path) if ask else None
+        canonical = ask(path) if ask and not CONFLICT.search(data) else None
         if canonical is None:
             raise
         plain = parse(canonical.encode(), str(path))

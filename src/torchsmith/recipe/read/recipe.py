@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -51,9 +51,13 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CMAKE_CUDA_ARCHITECTURES": "cmake-list",
     "CUDAARCHS": "cmake-list",
 }
-EXPORT = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\"[^\"\n]*\"|'[^'\n]*'|[^\s;]*)", re.MULTILINE)
-MAX_STEPS = 32  # from an expression to what it begins with
-HEADS = {"select_expression": "expression", "apply_expression": "function"}
+WORD = r"(?:\"(?:\\[\s\S]|[^\"\\])*\"|'[^']*'|\\[\s\S]|[^\s;\"'\\])*"
+EXPORT = re.compile(rf"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
+COMMAND = re.compile(r"[ \t]+[^\s;&|#]")  # behind an assignment that is for one command alone
+# What begins and ends a part of shell code that does not always run, and Nix code inside of it.
+OPENED = re.compile(r"(?:^|;)[ \t]*(?:if|for|while|until|case)\b|<<|(?:[({]|''|&&|\|\|)[ \t]*$", re.MULTILINE)
+CLOSED = re.compile(r"(?:^|;)[ \t]*(?:fi|done|esac)\b|^[ \t]*(?:[)}]|''\})", re.MULTILINE)
+USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -259,29 +263,8 @@ class Recipe(RecipeTree):
                 argument.child_by_field_name("universal") if argument.type == "function_expression" else None
             )
             called = self.syntax.text(old) if old is not None else ""
-            caller = self._argument_behind(function)
-            overrides.append(Override(kind, package, passed, self.syntax.span(node), called, caller))
+            overrides.append(Override(kind, package, passed, self.syntax.span(node), called))
         return tuple(overrides)
-
-    def _argument_behind(self, node: Node) -> str:
-        """The argument of the file that an expression begins with, unless it has a default of its own."""
-        for _ in range(MAX_STEPS):
-            node = unwrapped(node)
-            if node.type in HEADS:
-                node = part(node, HEADS[node.type])
-                continue
-            if node.type != "variable_expression":
-                break
-            name = self.syntax.text(node)
-            meaning = lookup(self.syntax, node, name)
-            bound = meaning.expression
-            if meaning.kind in ("formal", "argument"):
-                plain = bound is None or "<nixpkgs>" in self.syntax.text(bound)
-                return name if plain and meaning.home == self.syntax.root else ""
-            if bound is None:
-                break
-            node = bound
-        return ""
 
     @cached_property
     def scoped(self) -> Mapping[str, Located[Value]]:
@@ -294,31 +277,40 @@ class Recipe(RecipeTree):
         return settings
 
     @cached_property
-    def phases(self) -> tuple[Located[str], ...]:
-        """Shell code of build phases; interpolations are filled in if their values are plain."""
-        return tuple(
-            Located(self.folder.text(node), self.syntax.span(node))
-            for binding in self._bindings
-            if PHASE.fullmatch(binding.names[-1] or "")
-            for node in filter(self.alive, _strings_in(binding.expression))
-        )
-
-    @cached_property
     def exports(self) -> tuple[Export, ...]:
-        """Variables that phases set, with the place of each assignment."""
-        exports = []
-        for phase in self.phases:
-            quotes = 1 if self.syntax.data[phase.span.start : phase.span.start + 1] == b'"' else 2
-            begin = phase.span.start + quotes
-            raw = self.syntax.data[begin : phase.span.end - quotes].decode()
-            folded = list(EXPORT.finditer(phase.value))
-            for index, match in enumerate(EXPORT.finditer(raw)):
-                assignment = folded[index] if index < len(folded) and folded[index][1] == match[1] else match
-                start = begin + len(raw[: match.start(1)].encode())
-                end = begin + len(raw[: match.end(2)].encode())
-                value = assignment[2].strip("\"'")
-                exports.append(Export(match[1], value, self.syntax.span_at(start, end)))
+        """Variables that phases set, with the place of each assignment, and what they are from there on."""
+        exports: list[Export] = []
+        phases = (binding for binding in self._bindings if PHASE.fullmatch(binding.names[-1] or ""))
+        for phase in phases:
+            known: dict[str, Export] = {}
+            for variable, value, span, certain in self._assignments(phase.expression):
+                filled = _filled(value, known)
+                if earlier := known.get(variable):
+                    exports[exports.index(earlier)] = replace(earlier, last=False)
+                    filled = filled if certain else f"{earlier.value} {filled}"
+                known[variable] = Export(variable, filled, span)
+                exports.append(known[variable])
         return tuple(exports)
+
+    def _assignments(self, phase: Node) -> Iterator[tuple[str, str, Span, bool]]:
+        """The assignments in shell code: variable, value, place, and whether nothing of before is left."""
+        for node, always in _strings_in(phase):
+            if not self.alive(node):
+                continue
+            quotes = 1 if node.type == "string_expression" else 2
+            begin = node.start_byte + quotes
+            raw = self.syntax.data[begin : node.end_byte - quotes].decode()
+            written, folded = (list(EXPORT.finditer(text)) for text in (raw, self.folder.text(node)))
+            filled = [match[1] for match in written] == [match[1] for match in folded]
+            for match, assignment in zip(written, folded if filled else written, strict=True):
+                before = raw[: match.start(1)]
+                start, end = begin + len(before.encode()), begin + len(raw[: match.end()].encode())
+                inside = len(OPENED.findall(before)) != len(CLOSED.findall(before))
+                for_one = "export" not in match[0] and COMMAND.match(raw, match.end()) is not None
+                open_quote = assignment.string[assignment.end() : assignment.end() + 1] in ('"', "'")
+                value = "${" if open_quote else assignment[3].strip("\"'")
+                certain = always and filled and not (inside or for_one or assignment[2])
+                yield match[1], value, self.syntax.span_at(start, end), certain
 
     # ---- names
 
@@ -424,15 +416,20 @@ class Recipe(RecipeTree):
         return tuple((name, self.syntax.span(node)) for name, node in first.items())
 
 
-def _strings_in(node: Node) -> Iterator[Node]:
-    """The strings that an expression joins with `+`, in order."""
+def _filled(shell: str, known: Mapping[str, Export]) -> str:
+    """Shell text with the values of variables that are known."""
+    return USED.sub(lambda used: known[used[1]].value if used[1] in known else used[0], shell)
+
+
+def _strings_in(node: Node, always: bool = True) -> Iterator[tuple[Node, bool]]:
+    """The strings that an expression joins with `+`, in order, and whether no condition is around them."""
     if node.type in ("string_expression", "indented_string_expression"):
-        yield node
+        yield node, always
     elif node.type in ("binary_expression", "parenthesized_expression", "if_expression"):
         for child in node.named_children:
-            yield from _strings_in(child)
+            yield from _strings_in(child, always and node.type != "if_expression")
     elif node.type == "apply_expression":  # lib.optionalString condition TEXT
-        yield from _strings_in(part(node, "argument"))
+        yield from _strings_in(part(node, "argument"), always=False)
 
 
 def targets_in(value: Value) -> tuple[str, ...]:

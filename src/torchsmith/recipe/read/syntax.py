@@ -42,6 +42,7 @@ MAX_LEVELS = 1000  # of expressions within expressions; finding what a node is i
 BindingKind = Literal["let", "rec", "formal", "argument", "builtin", "with", "unbound"]
 MERGED = ("attrset_expression", "rec_attrset_expression")
 START = attrgetter("start_byte")
+CONFLICT = re.compile(rb"^<{7} ", re.MULTILINE)  # the mark by which git begins one
 BLANK = rb"(?:\s|#[^\n]*\n|/\*.*?\*/)*"
 END_OF_FORMALS = re.compile(BLANK + rb"\}" + BLANK + rb"[:@]", re.DOTALL)
 
@@ -324,13 +325,13 @@ def _without_trailing_commas(data: bytes, tree: Tree) -> bytes:
 
 def _fault(data: bytes, tree: Tree, file: str) -> Unreadable:
     syntax = Syntax(data, tree, file)
+    if conflict := CONFLICT.search(data):
+        row = data.count(b"\n", 0, conflict.start()) + 1
+        return Unreadable("a merge conflict is not resolved", where=Where(file, row, 1))
     node = next(errors(tree.root_node), tree.root_node)
-    if node.is_missing:
-        detail = f"{node.type!r} is missing"
-    else:
-        lines = syntax.text(node).strip().splitlines()
-        detail = f"not understood: {lines[0][:40]!r}" if lines else "not understood"
-    return Unreadable(f"not valid Nix: {detail}", where=syntax.where(node))
+    first = next(iter(syntax.text(node).strip().splitlines()), "end of file")
+    detail = f"{node.type!r} is missing" if node.is_missing else f"unexpected {first[:40]!r}"
+    return Unreadable(f"not valid Nix: syntax error, {detail}", where=syntax.where(node))
 
 
 def _duplicates(syntax: Syntax) -> Iterator[Node]:
