@@ -636,7 +636,7 @@ def test_an_answer_says_nothing_of_what_is_unknown_or_missing(call: Call) -> Non
     assert "CUDA 12.6 is nearer to driver 525.60.13's own" in " ".join(out.split())
     assert "but a build that can is possible" in call("pick", "RTX 4090", "--torch", "2.8").out
     assert "your CPU supports ARMv8.4-A (Apple M1)" in call("pick", "M1").out
-    assert call("pick", "").err.startswith("error: the name of the GPU is empty")
+    assert call("pick", "").error == "usage"
     no_wheel = call("pick", "RTX 4090", "--package", "flash-attn", "--pip")
     assert (no_wheel.code, "known to go with flash-attn\n" in no_wheel.err) == (1, True)
     other = call("pick", "A100", "--cpu", "zen4", "--package", "flash-attn", "--pip")
@@ -958,7 +958,7 @@ def test_a_system_that_nothing_is_built_for_is_named_with_those_that_are(call: C
 
 def test_an_empty_gpu_is_an_error(call: Call) -> None:
     result = call("pick", "--gpu", "")
-    assert (result.code, "none" in result.err) == (2, True)
+    assert (result.code, "--gpu is empty" in result.err) == (2, True)
 
 
 def test_the_curve_shows_what_each_further_variant_buys(call: Call) -> None:

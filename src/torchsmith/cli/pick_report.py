@@ -53,7 +53,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     """The choice for a machine, what would suit better, and PyTorch's own wheel (`idle`: GPUs unused)."""
 
-    FORMAT: ClassVar = 7
+    FORMAT: ClassVar = 8
     HAS_SETS: ClassVar = True
     host: HostFacts
     candidates: str  # whose matrix they are from
