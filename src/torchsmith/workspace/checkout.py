@@ -173,8 +173,7 @@ class Checkout:
                 [f"name:{word}" if word in names else word for word in selectors], self.catalog
             )
         except NotKnown as problem:
-            problem.message = f"no such path, and {problem.message}"
-            raise
+            raise problem.replace(message=f"no such path, and {problem.message}") from None
         matching = [recipe for recipe in recipes if self._matches(recipe, selector)]
         if not matching:
             hint = COMBINED if len(selectors) > 1 else "torchsmith list shows the builds of torchsmith.toml"
