@@ -1,5 +1,6 @@
 """`torchsmith` and `python -m torchsmith`."""
 
+import contextlib
 import os
 import sys
 
@@ -8,10 +9,16 @@ SHORT = ("--help", "-h", "list", "show", "pick")
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; the version is printed before anything else is loaded."""
     for name in ("stdout", "stderr"):  # closed by whoever called, as by >&-
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+    if sys.argv[1:] == ["--version"]:
+        from torchsmith import __version__
+
+        with contextlib.suppress(OSError):  # is reported below
+            print(f"torchsmith {__version__}", flush=True)
+            return
     try:
         from torchsmith.cli.main import run
 
