@@ -180,7 +180,7 @@ def test_a_request_without_required_fields_may_be_left_out() -> None:
         ("NixOptions", {"memory": float("inf")}),
         ("CoverRequest", {"fleet": "sample", "best": 0}),
         ("CompareRequest", {"a": "x", "b": "y", "runs": -1}),
-        ("WriteOptions", {"wait": -1}),
+        ("ApplyRequest", {"wait": -1}),
         ("AuditRequest", {"paths": [""]}),
         ("PlanRequest", {"workspace": ""}),
         ("ShowRequest", {"name": " "}),

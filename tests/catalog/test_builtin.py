@@ -7,8 +7,9 @@ import pytest
 
 from torchsmith.catalog import Catalog, builtin_catalog
 from torchsmith.catalog.check import BY_NAME, PATTERNS, REFERENCES, faults_of
+from torchsmith.catalog.gpu_names import product_of_name
 from torchsmith.catalog.load import Layer
-from torchsmith.catalog.names import hardware_hint, typo_of
+from torchsmith.catalog.suggest import suggestion
 from torchsmith.host.resolve import find_cpu
 
 
@@ -86,9 +87,25 @@ def test_a_pattern_that_cannot_be_read_is_a_fault(file: str, field: str) -> None
     assert (file, (str(name), field)) in [(fault.file, fault.path) for fault in faults_of(catalog)]
 
 
-@pytest.mark.parametrize(("word", "named"), [("6000", 4), ("2000", 3), ("4000", 0)])
-def test_a_hint_names_the_products_of_a_word_if_they_are_few(word: str, named: int) -> None:
-    assert hardware_hint(word, builtin_catalog()).count(" is sm") == named
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("GTX 4090", "RTX 4090"), ("RTX 1080", "GTX 1080"), ("RTX 4099", "RTX 4090"),
+        ("RXT 4090", "RTX 4090"), ("h1000", "H100"), ("rtx 4090ti", "RTX 4090"), ("hopper", "H100"),
+        ("jetson", "Jetson AGX Orin"), ("ada", "RTX 4090"),
+        ("W7900", "Radeon PRO W7900"), ("sm12", "sm120"), ("gfx1104", "gfx1100"), ("zzz", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_a_word_that_names_nothing_gets_the_nearest_names(word: str, name: str) -> None:
+    hint = suggestion(word, builtin_catalog())
+    assert (name in hint) if name else not hint
+
+
+@pytest.mark.parametrize("table", ["gfx", "intel"])
+def test_a_product_that_is_suggested_is_known(table: str) -> None:
+    catalog = builtin_catalog()
+    for gpu in getattr(catalog, table).values():
+        assert [product_of_name(name, catalog) for name in gpu.products] == [gpu] * len(gpu.products)
 
 
 def test_a_pattern_of_a_workspace_is_checked_and_the_built_in_ones_are_not_again() -> None:
@@ -98,14 +115,6 @@ def test_a_pattern_of_a_workspace_is_checked_and_the_built_in_ones_are_not_again
     first = next(iter(catalog.gpus.values()))
     catalog.__dict__["gpus"] = catalog.gpus | {first.sm: msgspec.structs.replace(first, spelled=("(",))}
     assert [fault.path for fault in faults_of(catalog) if "pattern" in fault.text] == [("mine", "pattern")]
-
-
-@pytest.mark.parametrize(
-    ("text", "name"), [("saphire rapids", "sapphire rapids"), ("neoverse_n3", ""), ("zen7", ""), ("zzz", "")]
-)
-def test_a_misspelt_word_is_corrected_and_another_number_is_not(text: str, name: str) -> None:
-    known = ["sapphire rapids", "neoverse_n1", "neoverse_v1", "zen4", "zen5"]
-    assert typo_of(text, known) == name
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from torchsmith.cli.completion import candidates
 
 PLACES = (
     ("pick",),
@@ -95,7 +96,7 @@ def test_a_sentence_is_an_error_that_says_how_it_is_read(
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (("Intel", "Arc"), "PyTorch has a wheel"),
+        (("Intel", "Arc"), "PyTorch has wheels"),
         (("Steam", "Deck"), "gfx1033"),
         (("sm72",), "JetPack 5"),
         (("MI25",), "torchsmith show MI25"),
@@ -125,9 +126,52 @@ def test_a_retired_architecture_gets_what_is_known_of_it(call: Call) -> None:
 
 
 def test_a_build_beside_a_wheel_says_how_they_differ(call: Call) -> None:
-    report = json.loads(call("pick", "--cpu", "zen4", "none", "--json").out)
+    machine = ("pick", "--cpu", "zen4", "none")
+    report = json.loads(call(*machine, "--json").out)
     [build], [wheel] = report["choice"], report["wheels"]
     assert build["isa"] == "avx512"
-    out = call("pick", "--cpu", "zen4", "none").out
+    assert [build["name"] in line for line in call(*machine).out.splitlines()[3:]] == [True, False]
+    out = call(*machine, "--explain").out
     different = f"torch {build['torch']}, not {wheel['torch']}; all CPU code for avx512"
     assert f"unlike the wheel: {different}" in out
+
+
+def test_the_exit_code_is_0_if_a_wheel_or_build_uses_the_gpus_or_there_is_none(call: Call) -> None:
+    for words, code in (
+        (("RTX 4090",), 0),
+        (("Arc A770",), 0),
+        (("MI300X",), 0),
+        (("none",), 0),
+        (("Arc A770", "--system", "windows"), 0),
+        (("RTX 4090", "--system", "windows"), 0),
+        (("K80",), 1),
+        (("RX 580",), 1),
+        (("Arc A770", "--system", "aarch64"), 1),
+    ):
+        machine = () if "--system" in words else ("--cpu", "zen4")
+        assert (call("pick", "--gpu", *words, *machine).code, words) == (code, words)
+
+
+def test_a_build_for_the_cpu_says_that_it_leaves_a_gpu_of_intel_idle(call: Call) -> None:
+    report = json.loads(call("pick", "--gpu", "Arc A770", "--cpu", "zen4", "--json").out)
+    assert [row["idle"] for row in report["choice"]] == [["Arc A770"]]
+
+
+@pytest.mark.parametrize(("torch", "near"), [("2.12.0", "2.12.1"), ("2.9.0", "2.9.1"), ("2.14.0", "2.14.1")])
+def test_a_release_that_does_not_serve_names_the_nearest(call: Call, torch: str, near: str) -> None:
+    result = call("pick", "--torch", torch, "RTX 4090", "--cpu", "zen4")
+    assert f"nearest is {'torch ' if torch == '2.14.0' else ''}{near}" in result.out + result.err
+    assert result.code == (1 if torch == "2.14.0" else 2)
+
+
+@pytest.mark.parametrize("count", ["-1x", "0x", "65x", "100000x"])
+def test_a_number_of_gpus_that_no_machine_has_is_an_error(call: Call, count: str) -> None:
+    answer = call("pick", f"--gpu={count} H100")
+    assert (answer.code, "give 1 to 64" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("start", "name"), [("RX 79", "RX 7900 XTX"), ("MI3", "MI300X"), ("Arc", "Arc A770")]
+)
+def test_gpus_of_amd_and_intel_are_completed(start: str, name: str) -> None:
+    assert name in [candidate for candidate, _ in candidates(["pick", "--gpu", start])]

@@ -173,7 +173,7 @@ def test_a_new_workspace_counts_cells_with_a_warning(call: Call, tmp_path: Path)
         (("list", "--workspace", "/nowhere"), "not-found", "/nowhere"),
         (("show", "pytorch"), "bad-name", "'pytorch'"),
         (("show", "zen4"), "bad-name", "pick --cpu"),
-        (("show", "sm99"), "not-known", "sm103"),
+        (("show", "sm99"), "not-known", "did you mean sm89"),
         (("init", "x", "--cell", "pytorch-python313-cuda13_0-sm125-avx2"), "not-known", "sm121"),
         (("show", "avx512"), "bad-name", "torchsmith list avx512"),
         (("show", "TS402"), "bad-name", "audit --explain TS402"),

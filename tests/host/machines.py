@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from torchsmith.catalog import builtin_catalog
+from torchsmith.catalog import PythonVersion, builtin_catalog
 from torchsmith.core.process import Finished
 from torchsmith.host.detect import ThisMachine, detect
 from torchsmith.host.facts import HostFacts, merge
@@ -48,6 +48,9 @@ class Recorded(ThisMachine):
     def run(self, argv: Sequence[str], limit: float) -> Finished | None:
         self.asked.append(argv[0])
         return self.commands.get(argv[0])
+
+    def python(self) -> PythonVersion | None:
+        return None
 
     def glibc(self) -> str | None:
         return "2.39"

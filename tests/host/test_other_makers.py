@@ -244,3 +244,9 @@ def test_a_machine_with_an_amd_gpu_is_served_by_its_build_under_a_condition() ->
     assert ["amdgpu" in reason for reason in report.choice[0].assumptions] == [True]
     assert report.served
     assert not picked("RX 580").served
+
+
+@pytest.mark.parametrize("gpu", ["MI50", "MI60", "Radeon VII", "Vega 56", "Vega 64", "MI25"])
+def test_a_gpu_that_newer_rocm_libraries_have_no_code_for_gets_an_older_rocm(gpu: str) -> None:
+    (offer,) = wheels_for(machine(cpu="zen4", gpu=gpu), CATALOG)
+    assert (offer.rocm, offer.idle) == ("6.3", ())

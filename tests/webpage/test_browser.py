@@ -145,6 +145,8 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
     page = open_page(file, java_script_enabled=False)
     assert page.locator(".grid .c").count() == 132
     expect(page.locator("#search")).to_be_hidden()
+    expect(page.locator("#mine p", has_text="needs JavaScript")).to_be_visible()
+    expect(page.locator("#mine p", has_text="Another GPU,")).to_be_hidden()
     page.click(f"a[href='#cell-{FAILED}']")
     expect(page.locator(".story:target")).to_contain_text("out of memory")
     page.click(".story:target .close")
@@ -194,6 +196,8 @@ def test_drivers_are_offered_as_ranges(open_page: Open, file: Path) -> None:
     assert unknown == "unknown"
     assert newest.endswith(" or newer")
     assert re.search(r"^older than \d+$", oldest)
+    page.select_option("#driver", label=oldest)
+    assert "--driver" not in page.locator("#answer code").last.inner_text()
     for text in others:
         assert re.search(r"^[\d.]+ (to \d+|or newer, but older than [\d.]+)$", text)
     page.set_viewport_size({"width": 390, "height": 800})  # dots of a cell stand in two rows there
@@ -348,3 +352,21 @@ def test_commands_name_the_workspace_and_a_verified_build_comes_before_the_wheel
     build, wheel, *_ = commands()
     assert build == own
     assert wheel.startswith("pip install ")
+
+
+def test_the_legend_of_a_grid_has_every_sign_in_it(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    for section in page.locator("section.package").all():
+        signs = {text.strip() for text in section.locator(".grid .c").all_inner_texts()} - {"–"}
+        legend = section.locator("p.about").first.inner_text()
+        assert all(f"{sign}: " in legend for sign in signs)
+        assert "in this order: PyTorch" in legend
+
+
+def test_the_answer_has_its_place_before_the_script_runs(open_page: Open, file: Path) -> None:
+    page = open_page(file)
+    top = "document.getElementById('matrix').getBoundingClientRect().top"
+    after = page.evaluate(top)
+    page.evaluate("document.getElementById('answer').replaceChildren()")
+    page.evaluate("document.documentElement.classList.remove('scripted')")
+    assert abs(page.evaluate(top) - after) < 40

@@ -196,6 +196,9 @@ class NamedTarget(CodeTarget):
         return cls(name, tuple(modes))
 
 
+OLDEST_DRIVER = 100  # of GPUs that CUDA knows
+
+
 class DriverVersion(Axis):
     """An NVIDIA driver release, such as 580 or 525.60.13; missing parts count as zero."""
 
@@ -204,6 +207,11 @@ class DriverVersion(Axis):
 
     def __str__(self) -> str:
         return self.written or ".".join(map(str, self.parts))
+
+    @property
+    def title(self) -> str:
+        """What it is called: those of Jetsons are numbered as Linux for Tegra up to JetPack 5."""
+        return f"L4T {self}" if self.parts[0] < OLDEST_DRIVER else f"driver {self}"
 
     @property
     def first(self) -> Self:

@@ -78,6 +78,7 @@ class Gfx(Entry, frozen=True, kw_only=True):
     generation: str
     generic: str = ""  # the generic target whose code it runs as well
     parts: tuple[str, ...] = ()  # patterns of their names
+    products: tuple[str, ...] = ()  # names, to complete and suggest
     chips: tuple[str, ...] = ()
     cpus: Mapping[str, str] = {}  # what it is called in CPUs, and patterns of those
     llvm: int = 14  # the first release of LLVM that has it; or an older one
@@ -92,6 +93,7 @@ class IntelGpu(Entry, frozen=True, kw_only=True):
     name: str
     title: str
     parts: tuple[str, ...]  # patterns of their names
+    products: tuple[str, ...] = ()  # names, to complete and suggest
 
 
 class Arch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -158,6 +160,7 @@ class SystemRelease(Entry, frozen=True, kw_only=True):
     pattern: str
     glibc: str = ""  # or the name of another C library
     macos: str = ""
+    wheels: str = ""  # what wheels need there besides
 
 
 class JetPack(Entry, frozen=True, kw_only=True):
@@ -499,6 +502,11 @@ class WheelIndex(Entry, frozen=True, kw_only=True):
     pythons: tuple[PythonVersion, ...] = ()  # if they are others than the release's
     releases: tuple[str, ...] = ()
     read: Mapping[str, tuple[int, int]] = {}  # on the Python index: MB as a download, and installed
+
+    @property
+    def kind(self) -> str:
+        """What its code runs on, with the release."""
+        return f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
 
     @property
     def system(self) -> str:

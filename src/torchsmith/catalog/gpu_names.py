@@ -11,17 +11,7 @@ from typing import TypeVar
 from torchsmith.catalog.axes import BadValue, Sm
 from torchsmith.catalog.facts import Gfx, Gpu, Instance, IntelGpu, RetiredGpu
 from torchsmith.catalog.load import Catalog
-from torchsmith.catalog.names import (
-    MAX_ANSWERS,
-    holds,
-    name_words,
-    parts_holding,
-    parts_within,
-    product_pattern,
-    typo_of,
-)
-from torchsmith.core.problem import NotKnown
-from torchsmith.core.text import listed
+from torchsmith.catalog.names import holds, name_words, product_pattern
 from torchsmith.core.toml import read_cached
 
 KnownGpu = Gpu | RetiredGpu | Gfx | IntelGpu
@@ -50,26 +40,6 @@ def gpu_by_name(name: str, catalog: Catalog) -> KnownGpu | None:
 def begins_like_gpu(word: str) -> bool:
     """Whether a word begins with a brand of GPUs, so that it is one that is misspelt or not known."""
     return re.match(rf"(?i)({NVIDIA}|({NOT_NVIDIA})\b)", word) is not None
-
-
-def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
-    """The error for a GPU that is not known, with the parts that hold its words or are spelled nearly so."""
-    return NotKnown(f"unknown GPU {name!r}", hint=_gpu_hint(name, catalog))
-
-
-def _gpu_hint(name: str, catalog: Catalog) -> str:
-    if mac_chip(f"Apple {name}", catalog):
-        return f"for a Mac: 'Apple {name}'"
-    if re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
-        return "this maker's GPU is not in the catalog; for the CPU alone, give none as the GPU"
-    several = parts_within(name, catalog)
-    if len(several) > 1:
-        return f"it names {listed(several)}: write + between GPUs, or give an architecture such as sm89"
-    parts = [part for gpu in catalog.gpus.values() for part in gpu.parts]
-    names = [part for part, _ in parts_holding(name, catalog)] or [typo_of(name, parts)]
-    known = [part for part in names if part] if len(names) <= MAX_ANSWERS else []
-    hint = f"did you mean {listed(known, 'or')}? Or give" if known else "give"
-    return f"{hint} the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
 
 
 def mac_chip(gpu: str, catalog: Catalog) -> str:

@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from torchsmith.catalog.facts import Cpu, Gpu
+from torchsmith.catalog.facts import Cpu
 from torchsmith.catalog.load import Catalog
-from torchsmith.core.text import listed
 
 _MARKS = r"\((r|tm|c)\)|[®™]"
 _NOISE = r"(?i)\b(cpu|processor)\b"
-MAX_ANSWERS = 4  # a longer list does not help
 
 
 def cpu_of_name(name: str, catalog: Catalog) -> Cpu | None:
@@ -71,23 +69,6 @@ def holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
     return any(words[at : at + len(part)] == part for at in range(len(words) - len(part) + 1))
 
 
-def parts_holding(text: str, catalog: Catalog) -> list[tuple[str, Gpu]]:
-    """The parts of the catalog that some words name, whole or in part: 4090, h100, rtx4090."""
-    wanted, plain = name_words(text), _plain(text)
-    return [
-        (part, gpu)
-        for gpu in catalog.gpus.values()
-        for part in gpu.parts
-        if wanted and (holds(name_words(part), wanted) or _plain(part) == plain)
-    ]
-
-
-def parts_within(name: str, catalog: Catalog) -> list[str]:
-    """The parts of the catalog that a name has."""
-    words = name_words(name)
-    return [part for gpu in catalog.gpus.values() for part in gpu.parts if holds(words, name_words(part))]
-
-
 def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
     """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3, EPYC 9654, M2 Max."""
     text = _mac_chip(text)
@@ -130,36 +111,3 @@ def _explains(cpu: Cpu, text: str) -> bool:
         return True
     bare = re.sub(r"\((?:r|tm)\)", "", text, flags=re.IGNORECASE)
     return any(product_pattern(product).search(bare) for product in cpu.products)
-
-
-def hardware_hint(text: str, catalog: Catalog) -> str:
-    """What to write for a product; empty if the words name none, or too many."""
-    # RTX and 40 are in too many names.
-    specific = re.search(r"\d", text) if not (_plain(text).isdigit() and len(text) < 4) else None
-    matches = parts_holding(text, catalog) if specific else []
-    if matches:
-        return (
-            ", ".join(f"{part} is {gpu.name}" for part, gpu in matches) if len(matches) <= MAX_ANSWERS else ""
-        )
-    cpu = find_cpu_by_name(text, catalog)
-    if cpu is None:
-        called = [name for cpu in catalog.cpus.values() for name in cpu.also_called]
-        alike = [name for name in called if specific is None and name.lower().startswith(text.lower())]
-        return f"torchsmith pick --cpu describes it: {listed(alike, 'or')}" if alike else ""
-    isas = ", ".join(cpu.isas) or "none of the instruction sets here"
-    return f"{cpu.title} is a CPU that runs {isas}: torchsmith pick --cpu {cpu.name}"
-
-
-def typo_of(text: str, known: list[str]) -> str:
-    """The one known name that differs in a letter or two, and in no digit; else nothing."""
-    import difflib  # only if a name is wrong
-
-    plain = {name: _plain(name) for name in known}
-    near = difflib.get_close_matches(_plain(text), plain.values(), n=3, cutoff=0.85)
-    same = {plain[name]: name for name in known if plain[name] in near and _numbered(name) == _numbered(text)}
-    return next(iter(same.values())) if len(same) == 1 else ""
-
-
-def _numbered(name: str) -> list[str]:
-    """The words that hold digits: n1 and v1 are different CPUs, not different spellings."""
-    return [word for word in name_words(name) if re.search(r"\d", word)]

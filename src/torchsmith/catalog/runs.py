@@ -9,9 +9,10 @@ import msgspec
 
 from torchsmith.catalog.axes import DriverVersion, GpuTarget, NamedTarget
 from torchsmith.catalog.facts import CudaToolkit, Gfx, Gpu, Isa, RetiredGpu
-from torchsmith.core.text import listed
+from torchsmith.core.text import listed, some_of
 
 Code = Literal["cubin", "ptx"]
+NvidiaGpu = Gpu | RetiredGpu
 
 
 class Runs(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class RunsNot(msgspec.Struct, frozen=True):
 Verdict = Runs | RunsNot
 
 
-def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: Gpu | RetiredGpu) -> Verdict:
+def gpu_code_runs(kind: Code, target: GpuTarget, built_for: Gpu | None, gpu: NvidiaGpu) -> Verdict:
     """Whether code for `target` runs on `gpu`; `built_for` is the catalog's entry of the target's SM."""
     name, needed, older = f"sm{target}", target.sm.capability, f"{gpu.name} is older"
     if target.form == "a":
@@ -80,7 +81,7 @@ def isa_runs(isa: Isa, features: Collection[str]) -> Verdict:
     """Whether a CPU with these features runs code of an instruction set."""
     missing = sorted(isa.needs.difference(features))
     if missing:
-        return RunsNot(f"{isa.name} needs {', '.join(missing)}, which the CPU lacks")
+        return RunsNot(f"{isa.name} needs {some_of(missing, 3)}, which the CPU lacks")
     return Runs("native", f"the CPU supports {isa.title}")
 
 
@@ -91,7 +92,7 @@ def driver_reaches(driver: DriverVersion, needed: DriverVersion) -> bool | None:
     return driver >= needed
 
 
-def driver_ended(driver: DriverVersion, gpu: Gpu) -> bool:
+def driver_ended(driver: DriverVersion, gpu: NvidiaGpu) -> bool:
     """Whether a driver is of a newer series than the last that knows a GPU.
 
     Linux numbers a series by its first number (580.95.05); Windows counts up within it (581.80)."""

@@ -18,8 +18,9 @@ def print_facts(facts: HostFacts, catalog: Catalog) -> None:
 
 
 def _rows(facts: HostFacts, catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    stated = (("system", facts.system), ("macOS", facts.macos), ("glibc", facts.glibc))
-    for label, fact in (*stated, ("CPU", facts.cpu_name), ("Python", facts.python)):
+    stated = (("system", facts.system), ("release", facts.release), ("macOS", facts.macos))
+    more = (("glibc", facts.glibc), ("CPU", facts.cpu_name), ("Python", facts.python))
+    for label, fact in (*stated, *more):
         if fact:
             yield label, str(fact.value), fact.source
     if facts.microarchitecture:

@@ -51,9 +51,10 @@ def complete_selectors() -> list[str]:
 def complete_gpus() -> list[str]:
     """GPUs by product and by architecture."""
     from torchsmith.catalog import builtin_catalog
+    from torchsmith.catalog.suggest import gpu_products
 
-    gpus = builtin_catalog().gpus
-    return [*map(str, gpus), *(part for gpu in gpus.values() for part in gpu.parts)]
+    catalog = builtin_catalog()
+    return [*map(str, catalog.gpus), *gpu_products(catalog)]
 
 
 def complete_names_and_gpus() -> list[str]:

@@ -53,7 +53,7 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
 class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     """The choice for a machine, what would suit better, and PyTorch's own wheel (`idle`: GPUs unused)."""
 
-    FORMAT: ClassVar = 7
+    FORMAT: ClassVar = 8
     HAS_SETS: ClassVar = True
     host: HostFacts
     candidates: str  # whose matrix they are from
@@ -61,7 +61,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     in_workspace: bool  # it is a torchsmith.toml
     machine: str  # in a line
     gpus_known: bool
-    served: bool  # a build runs here (on Windows a wheel), and every GPU has one that uses it
+    served: bool  # a wheel or build runs here and uses its GPUs, if it has any
     workload: str
     workload_why: str
     choice: Sequence[BuildRow]
@@ -73,6 +73,7 @@ class PickReport(msgspec.Struct, frozen=True, kw_only=True):
     create: Sequence[BuildRow]  # builds that would have to be added
     wheels: Sequence[WheelOffer]  # PyTorch's own, one for each maker of the machine's GPUs
     no_wheel: str  # why there is none; empty: there is one, or the reason is not one thing alone
+    build_first: bool  # in the answer: it is verified, or wheels need more than is usual on the system
     not_chosen: Sequence[CandidateRow]  # other builds that run
     no_tools: bool  # it is this machine, and neither Nix nor Flox is installed
 
@@ -103,7 +104,7 @@ def machine_line(answer: Pick, catalog: Catalog, *, own_cpu: bool) -> str:
         ", ".join(gpus) or ("no NVIDIA GPU" if facts.gpus else UNKNOWN_GPUS),
     ]
     if machine.sms:
-        parts.append(f"driver {machine.driver or 'unknown (--driver states it)'}")
+        parts.append(machine.driver.title if machine.driver else "driver unknown (--driver states it)")
     if facts.python:
         parts.append(f"Python {facts.python.value}")
     return "; ".join(parts)
@@ -157,7 +158,7 @@ def notes_on(answer: Pick, catalog: Catalog, *, reported: bool) -> list[str]:
     """Return notes about GPUs that the choice leaves out; if a report describes the machine, also what to run
     there for the facts that it does not state."""
     machine, texts = answer.host, []
-    if answer.idle_others:
+    if answer.idle_others and not answer.wanted:
         texts.append(why_idle(answer.idle_others, catalog))
     if reported and (commands := missing_commands(machine)):
         texts.append(f"for what the report does not say, add what these print there: {'; '.join(commands)}")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsmith.cli.console import columns, command, command_lines, warn, write
+from torchsmith.cli.console import columns, command, command_lines, warn, width, wrapped, write
 from torchsmith.cli.pick_report import BuildRow, PickReport
 from torchsmith.core.text import grouped, some_of
 from torchsmith.host.wheels import WheelOffer
 
 FEW = 3  # findings, near misses and notes that are shown
 ROOM = 12  # lines of an answer without --explain
+PIPED = 120  # columns if there is no terminal
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,22 +26,27 @@ class AnswerLine:
     rank: int = 0
     wrap: bool = True  # a command is not broken
 
+    @property
+    def parts(self) -> list[str]:
+        """The lines that it is printed in."""
+        return wrapped(self.text, width() or PIPED, 2) if self.wrap else self.text.split("\n")
+
 
 def print_pick(report: PickReport, *, everything: bool) -> None:
-    """Print the machine, PyTorch's wheels, and the builds with their commands. Builds that are verified come
-    before the wheels, unless they leave a GPU idle."""
+    """Print the machine, PyTorch's wheels, and the builds with their commands."""
     wheels = [*_wheel_lines(report)]
-    builds = [*_build_lines(report)]
-    own_first = report.choice and all(chosen.verified and not chosen.idle for chosen in report.choice)
-    lines = [AnswerLine(report.machine, "dim"), *(builds + wheels if own_first else wheels + builds)]
+    builds = [*_build_lines(report, everything=everything)]
+    answer = builds + wheels if report.build_first else wheels + builds
+    lines = [AnswerLine(report.machine, "dim"), *answer]
     lines.append(AnswerLine(report.candidates, "dim", rank=5))
-    while not everything and sum(line.text.count("\n") + 1 for line in lines) > ROOM:
+    while not everything and sum(len(line.parts) for line in lines) > ROOM:
         place, last = max(enumerate(lines), key=lambda row: (row[1].rank, row[0]))
         if last.rank == 0:
             break
         del lines[place]
     for line in lines:
-        write(line.text, line.style, wrap=line.wrap)
+        for part in line.parts:
+            write(part, line.style, wrap=False)
     if everything:
         write(f"for {report.workload} use: {report.workload_why}", "dim")
         reasons = grouped((row.why, row.name) for row in report.not_chosen)
@@ -54,55 +60,66 @@ def print_pick(report: PickReport, *, everything: bool) -> None:
         warn(f"note: {len(notes) - len(few)} more: --explain")
 
 
-def _build_lines(report: PickReport) -> Iterator[AnswerLine]:
-    """Yield what the machine gets. First a build that uses the GPU, then one that leaves it idle."""
-    if not report.served:
-        yield from _missing_lines(report)
-    for chosen in report.choice:
-        yield from _chosen_lines(chosen, report)
-    if len(report.choice) > 1:
-        by_cuda = all(gpu.startswith("sm") for chosen in report.choice for gpu in chosen.gpus)
+def _build_lines(report: PickReport, *, everything: bool) -> Iterator[AnswerLine]:
+    """Yield what the machine gets. First builds that use the GPU, in the matrix or not; without --explain,
+    one that leaves it idle is left out if they exist, and one for the CPU that has a wheel is only named."""
+    brief = bool(report.wheels) and not (everything or report.build_first)
+    chosen = [row for row in report.choice if everything or not (row.idle and report.create)]
+    complete = bool(report.choice) and not (report.unserved or any(row.idle for row in report.choice))
+    better = " would be compiled for this GPU" if complete else " would run here"
+    missing = [AnswerLine(text, "yellow") for text in why_missing(report)]
+    missing += _rows(report.create, "own build", better, report, brief=brief)
+    own = [
+        *_rows(chosen, f"build of {report.matrix}" if report.matrix else "own build", "", report, brief=brief)
+    ]
+    if len(chosen) > 1:
+        by_cuda = all(gpu.startswith("sm") for row in chosen for gpu in row.gpus)
         selecting = "; CUDA_VISIBLE_DEVICES selects one for a program" if by_cuda else ""
-        yield AnswerLine(f"no single build runs on all GPUs{selecting}", rank=3)
-    for text in report.notes:
-        yield AnswerLine(text, "yellow")
-    if report.served:
-        yield from _missing_lines(report)
+        own.append(AnswerLine(f"no single build runs on all GPUs{selecting}", rank=3))
+    own += [AnswerLine(text, "yellow") for text in report.notes]
+    yield from own + missing if complete else missing + own
     if report.no_tools:
         text = "neither Nix nor Flox is installed; torchsmith doctor says how to get them"
         yield AnswerLine(text, "yellow", rank=2)
 
 
-def _chosen_lines(chosen: BuildRow, report: PickReport) -> Iterator[AnswerLine]:
-    several = f" for {', '.join(chosen.gpus)}" if len(report.choice) > 1 else ""
-    first, last = chosen == report.choice[0], chosen == report.choice[-1]
-    also = ", ".join(name.partition("-")[0] for name in chosen.companions if first)
-    words = [f"torch {chosen.torch}"] * bool(chosen.torch) + [f"also {also}"] * bool(also)
-    release = f" ({'; '.join(words)})" if words else ""
-    conditions = f"provided that {'; '.join(chosen.assumptions)}" if chosen.assumptions else ""
-    heading = f"build of {report.matrix}" if report.matrix else "own build"
-    headline = f"{heading}{several}: {chosen.name}{release}"
-    yield AnswerLine(headline if first or not conditions else f"{headline}: {conditions}", "bold green")
-    if chosen.idle:
-        yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(chosen.idle)} idle", "yellow")
-    if chosen.reasons:
-        yield AnswerLine(f"  {'; '.join(chosen.reasons)}", rank=2)
-    if conditions and first:
-        yield AnswerLine(f"  {conditions}", "yellow")
-    for text in chosen.audit:
-        yield AnswerLine(f"  audit: {text}", "yellow")
-    if not last:
-        return
-    if report.wheels and first and not chosen.idle:
-        yield AnswerLine(f"  unlike the wheel: {'; '.join(_differences(chosen, report.wheels[0]))}", rank=1)
-    each = "" if first else ", each"
-    second = bool(chosen.idle and report.create)  # another build would use the GPU
-    yield AnswerLine(f"  to build it alone{each}: {chosen.cost}", rank=4 if second else 0)
-    build = report.choice[0].commands.get("build", "")
-    if build.startswith("torchsmith build "):  # the recipes are written
-        yield AnswerLine(f"  dependencies that are in no cache: {build} --dry-run", rank=4, wrap=False)
-    commands = {name: text for row in report.choice for name, text in row.commands.items()}
-    yield from _commands(commands, rank=4 if second else 0)
+def _rows(
+    rows: Sequence[BuildRow], heading: str, ending: str, report: PickReport, *, brief: bool
+) -> Iterator[AnswerLine]:
+    """Yield builds, and the commands that make all of them."""
+    for row in rows:
+        several = f" for {', '.join(row.gpus)}" if len(report.choice) > 1 and not ending else ""
+        also = ", ".join(name.partition("-")[0] for name in row.companions)
+        words = [f"torch {row.torch}"] * bool(row.torch) + [f"also {also}"] * bool(also)
+        release = f" ({'; '.join(words)})" if words else ""
+        if brief and not row.gpus:
+            how = "" if row.file or report.in_workspace else "; --explain says how to build it"
+            idle = f", leaves {', '.join(row.idle)} idle" if row.idle else ""
+            yield AnswerLine(f"{heading}: {row.name}{release}, for the CPU alone{idle}{how}")
+            yield from _commands(row.commands if report.in_workspace else {})
+            continue
+        yield AnswerLine(f"{heading}{several}: {row.name}{release}{ending}", "bold green")
+        if row.idle:
+            yield AnswerLine(f"  runs on the CPU only and leaves {', '.join(row.idle)} idle", "yellow")
+        if row.reasons and not ending:
+            yield AnswerLine(f"  {'; '.join(row.reasons)}", rank=2)
+        if row.assumptions:
+            yield AnswerLine(f"  provided that {'; '.join(row.assumptions)}", "yellow")
+        yield from (AnswerLine(f"  audit: {text}", "yellow") for text in row.audit)
+        if row.file:
+            then = command("apply", workspace=Path(row.file).parent)
+            yield AnswerLine(f'  add "{row.name}" to include in {row.file}, then: {then}')
+        if row != rows[-1]:
+            continue
+        rank = 2 if row.file else 0
+        each = ", each" if len(rows) > 1 else ""
+        if report.wheels and len(rows) == 1 and not (ending or row.idle):
+            yield AnswerLine(f"  unlike the wheel: {'; '.join(_differences(row, report.wheels[0]))}", rank=1)
+        yield AnswerLine(f"  to build it without its dependencies{each}: {row.cost}", rank=rank or bool(each))
+        build = rows[0].commands.get("build", "")
+        if build.startswith("torchsmith build "):  # the recipes are written
+            yield AnswerLine(f"  dependencies that are in no cache: {build} --dry-run", rank=4, wrap=False)
+        yield from _commands({name: text for row in rows for name, text in row.commands.items()}, rank)
 
 
 def _differences(chosen: BuildRow, wheel: WheelOffer) -> Iterator[str]:
@@ -120,25 +137,6 @@ def why_missing(report: PickReport) -> Iterator[str]:
     yield from report.missing
     yield from (f"nearest: {row.name}: {row.why}" for row in report.nearest)
     yield from (f"{row.name} cannot be built: {row.why}" for row in report.impossible)
-
-
-def _missing_lines(report: PickReport) -> Iterator[AnswerLine]:
-    """Yield what is not served, the nearest builds, and what to make."""
-    for text in why_missing(report):
-        yield AnswerLine(text, "yellow")
-    better = "would be compiled for this GPU" if report.served else "would run here"
-    for wanted in report.create:
-        rank = 2 if wanted.file else 0
-        yield AnswerLine(f"own build: {wanted.name} {better}", "bold green")
-        if wanted.assumptions:
-            yield AnswerLine(f"  provided that {'; '.join(wanted.assumptions)}", "yellow")
-        yield AnswerLine(f"  to build it alone: {wanted.cost}", rank=rank)
-        if wanted.file:
-            then = command("apply", workspace=Path(wanted.file).parent)
-            add = f'  add "{wanted.name}" to include in {wanted.file}, then: {then}'
-            yield AnswerLine(add)
-    for wanted in report.create[:1]:
-        yield from _commands(wanted.commands, rank=2 if wanted.file else 0)
 
 
 def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:

@@ -9,6 +9,7 @@ from torchsmith.catalog.ranges import is_release
 from torchsmith.core.problem import NotKnown
 from torchsmith.core.text import listed
 from torchsmith.host.commands import Environment
+from torchsmith.host.wheel_needs import nearest_release
 from torchsmith.matrix import Accepted, Cell, Variant, assess
 from torchsmith.matrix.describe import state_of
 
@@ -23,7 +24,8 @@ def of_release(cells: Sequence[Cell], torch: str, catalog: Catalog) -> Sequence[
     lines = {line.name for line in catalog.lines.values() if is_release(line.torch, torch)}
     if not lines and not any(is_release(known, torch) for known in catalog.wheel_releases):
         known = ", ".join(line.torch for line in catalog.releases)
-        hint = f"known are {known}; torchsmith line list --online shows what is newest"
+        near = nearest_release(torch, catalog)
+        hint = f"{f'nearest is {near}; ' if near else ''}known are {known}"
         raise NotKnown(f"unknown torch release {torch!r}", hint=hint)
     return [cell for cell in cells if cell.line in lines]
 
@@ -42,6 +44,12 @@ def for_python(
     return made, has and (lambda variant: any(has(variant.changed(python=own)) for own in usual))
 
 
+def built_pythons(catalog: Catalog) -> list[PythonVersion]:
+    """The Pythons that there are builds for."""
+    lines = [line for line in catalog.releases if not all(one.lacks_pin for one in line.every_build.values())]
+    return [python for python in catalog.pythons if any(python in line.pythons for line in lines)]
+
+
 def why_none(
     torch: str, python: str, selectors: Sequence[str], catalog: Catalog, here: Environment
 ) -> Iterator[str]:
@@ -50,7 +58,7 @@ def why_none(
     states = [(line, state) for line in lines if (state := state_of(line, catalog)).lacks]
     if not states:
         parts = [f"of torch {torch}"] * bool(torch) + [f"for Python {python}"] * bool(python)
-        known = [*map(str, catalog.pythons)]
+        known = [*map(str, built_pythons(catalog))]
         others = f"; builds are for {known[0]} to {known[-1]}" if python and python not in known else ""
         yield f"no candidate is {listed([*parts, *selectors])}{others}"
     for line, state in states:

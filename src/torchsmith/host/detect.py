@@ -7,17 +7,20 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from torchsmith.catalog import PythonVersion, builtin_catalog
 from torchsmith.core.cores import usable_cores
 from torchsmith.core.driver import DRIVER_LIBRARIES
 from torchsmith.core.files import read_bytes
 from torchsmith.core.problem import Problem
 from torchsmith.core.process import Finished, find, run
+from torchsmith.host.active import active_python
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, Note, fact_of, merge
 from torchsmith.host.read_cpu import read_cpuinfo, system_of_machine
-from torchsmith.host.scan import scan
+from torchsmith.host.scan import releases_in, scan
 
 BOARD = re.compile(r"\b(Jetson|DRIVE)\b")  # of which the board's name is the GPU's
 DRIVER_FILE, GPU_FILES = "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus"
+RELEASE_FILE, PYTHON = "/etc/os-release", "python3 on PATH"
 QUERY = "name,driver_version,compute_cap"
 OLD_QUERY = "name,driver_version"  # drivers before 510 know no compute_cap
 
@@ -55,6 +58,10 @@ class ThisMachine:
         """The cores that programs may use."""
         return usable_cores()
 
+    def python(self) -> PythonVersion | None:
+        """The Python of the active environment."""
+        return active_python()
+
     def glibc(self) -> str | None:
         """The C library's version."""
         try:
@@ -72,11 +79,19 @@ def detect(machine: ThisMachine, limit: float = TIME_LIMIT) -> HostFacts:
     base = HostFacts(
         system=Fact(system_of_machine(word) if kernel == "Linux" else f"{word}-{kernel}".lower(), "uname"),
         glibc=fact_of(machine.glibc(), "the C library"),
+        release=_release(machine),
+        python=fact_of(machine.python(), PYTHON),
         cores=Fact(machine.cores(), "the scheduler"),
     )
     cpuinfo = machine.read("/proc/cpuinfo")
     cpu = read_cpuinfo(cpuinfo) if cpuinfo else HostFacts(notes=(Note("/proc/cpuinfo", "cannot be read"),))
     return merge([base, cpu, *_nvidia(machine, limit)])
+
+
+def _release(machine: ThisMachine) -> Fact[str] | None:
+    text = machine.read(RELEASE_FILE) or ""
+    names = [release.name for release in releases_in(text, builtin_catalog())]
+    return Fact(names[0], RELEASE_FILE) if len(names) == 1 else None
 
 
 def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
@@ -86,6 +101,7 @@ def _mac(machine: ThisMachine, word: str, limit: float) -> HostFacts:
         system=Fact(f"{'aarch64' if word == 'arm64' else word}-darwin", "uname"),
         cpu_name=fact_of(done.stdout.strip() if done else "", "sysctl"),
         macos=fact_of(release.stdout.strip() if release else "", "sw_vers"),
+        python=fact_of(machine.python(), PYTHON),
         gpus=Fact((), "uname"),
     )
 

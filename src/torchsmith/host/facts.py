@@ -100,7 +100,8 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind
     targets: Fact[dict[str, str]] | None = None  # what the catalog calls their architectures, by name
     glibc: Fact[str] | None = None
     macos: Fact[str] | None = None  # its release
-    python: Fact[PythonVersion] | None = None  # that a report states
+    release: Fact[str] | None = None  # of its system, as systems.toml calls it
+    python: Fact[PythonVersion] | None = None  # of the active environment
     windows: Fact[bool] | None = None  # the driver is that of Windows, as in WSL
     instance: Fact[str] | None = None  # a kind of machine, such as a cloud's type
     l4t: Fact[str] | None = None  # the release of Linux for Tegra: 36.3, 36 if no more is known
@@ -114,7 +115,7 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind
 
 _FIRST_WINS = (
     *("system", "cpu_name", "cpu_id", "microarchitecture", "non_nvidia_gpus", "glibc", "macos"),
-    *("windows", "instance", "l4t", "cores", "python"),
+    *("windows", "instance", "l4t", "cores", "python", "release"),
 )
 _COMPARED = ("system", "cpu_id")  # two values of these mean two machines
 

@@ -9,10 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.axes import BadValue, Sm
 from torchsmith.catalog.gpu_names import OR, KnownGpu, product_of_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
-from torchsmith.host.tokens import gpu_name, table, words
+from torchsmith.host.tokens import gpu_name, words
 
 AMD = "an AMD GPU"  # of which nothing else is known
 MOST_WORDS = 16  # of a name
@@ -32,7 +31,7 @@ class FoundName(msgspec.Struct, frozen=True):
 def find_gpus(line: str, catalog: Catalog, *, field: bool) -> list[FoundName]:
     """The names of GPUs in a line, the longest that the catalog knows; a brand with a number that it does not
     know has no product. Without a brand, short names (L2, T4) count only as an entry of a field, and bare
-    numbers also beside another name."""
+    numbers (4090) in a field or beside another name."""
     line = re.sub(r"\((?:R|TM|C)\)|[®™]", lambda mark: " " * len(mark[0]), line, flags=re.IGNORECASE)
     tokens = list(re.finditer(r"[A-Za-z0-9]+", line))
     found: list[FoundName] = []
@@ -97,13 +96,7 @@ def _counts(line: str, found: FoundName, *, field: bool) -> bool:
         return True
     if len(name) < LONG:
         return field and re.search(r"(?:^|[,;+/&(\[]|\d ?[x×*])\s*$", line[: found.begin]) is not None
-    if field or not name.isdigit():
-        return True
-    after = line[found.begin + len(name) :]
-    counted = re.search(rf"(?i)(?:^|\s|\()(?:{table()['names']['counted']})$", line[: found.begin])
-    alone = SERIES.fullmatch(name) and re.search(r"(?:^|[,;/+:]) *$", line[: found.begin])
-    listed = alone and re.match(r" *(?:[,;/+]|$)", after) and words("listed", "names").search(line)
-    return len(name) == 4 and bool(counted or listed or words("after_number", "names").match(after))
+    return field or not name.isdigit()
 
 
 def add_mentions(facts: HostFacts, text: str, spoken: str, catalog: Catalog) -> HostFacts:
@@ -116,8 +109,6 @@ def add_mentions(facts: HostFacts, text: str, spoken: str, catalog: Catalog) -> 
         return facts
     if written := _written(lines, catalog):
         return _candidates(facts, written, spoken)
-    if (sm := _capability(lines)) and facts.instance is None:
-        return replace(facts, gpus=Fact((GpuFacts(sm=Fact(sm, spoken, True)),), spoken))
     return facts
 
 
@@ -154,16 +145,3 @@ def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: 
     count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
     facts = replace(facts, gpus=Fact((gpu,) * count, spoken), non_nvidia_gpus=None)
     return facts.noting(spoken, f"names the GPU: {written[0][1][:100]!r}", gpu=True)
-
-
-def _capability(lines: list[str]) -> Sm | None:
-    found = {
-        match[1]
-        for line in lines
-        if not words("supported").search(line)
-        for match in words("capability").finditer(line)
-    }
-    try:
-        return Sm.parse(found.pop()) if len(found) == 1 else None
-    except BadValue:
-        return None

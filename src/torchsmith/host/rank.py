@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from torchsmith.catalog import Catalog, DriverVersion, Gpu, GpuTarget, Sm, Workload
+from torchsmith.catalog import Catalog, DriverVersion, GpuTarget, Sm, Workload
 from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
+    NvidiaGpu,
     Runs,
     RunsNot,
     driver_ended,
@@ -118,7 +119,8 @@ def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | I
 def _check_cpu(host: Capability, cell: Cell, catalog: Catalog, case: _Case) -> None:
     isa = catalog.isas[cell.variant.isa]
     if not may_be(host.system, isa.platform):
-        case.contra.append(Reason("system", f"it is for {isa.platform}, the machine is {host.system}"))
+        own = "a Mac" if host.system == "any-darwin" else host.system
+        case.contra.append(Reason("system", f"it is for {isa.platform}, the machine is {own}"))
         return
     if host.system != isa.platform:
         machine, _, kernel = isa.platform.partition("-")
@@ -204,7 +206,7 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
     if reached is False:
         on = f" on {', '.join(gpu.name for gpu in gpus)}" if gpus else ""
         _, condition = driver_condition(needed, gpus, catalog)
-        text = f"CUDA {toolkit.version}{on} runs only if {condition}; this driver is {host.driver}"
+        text = f"CUDA {toolkit.version}{on} runs only if {condition}; it has {host.driver.title}"
         tegra = any(gpu.tegra for gpu in gpus)
         packs = (pack for pack in catalog.jetpacks.values() if pack.driver == str(host.driver))
         pack = next((f" (JetPack {pack.jetpack})" for pack in packs if tegra), "")
@@ -220,7 +222,7 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
 
 
 def driver_condition(
-    needed: DriverVersion, gpus: Iterable[Gpu], catalog: Catalog
+    needed: DriverVersion, gpus: Iterable[NvidiaGpu], catalog: Catalog
 ) -> tuple[DriverVersion, str]:
     """What must be true of an unknown driver: its release, or on a Jetson the JetPack that brings one."""
     gpus = tuple(gpus)

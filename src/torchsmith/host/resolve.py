@@ -54,6 +54,7 @@ class Capability(msgspec.Struct, frozen=True):
     conflict: str = ""  # two facts that cannot both be true
     glibc: str = ""
     macos: str = ""  # its release
+    release: str = ""  # of its system, as systems.toml calls it
     windows: bool = False  # the driver is numbered as Windows' are
     spoken: tuple[tuple[str, str], ...] = ()  # what a person wrote and no tool: a code and a condition
 
@@ -61,6 +62,11 @@ class Capability(msgspec.Struct, frozen=True):
     def archs(self) -> tuple[GpuArch, ...]:
         """The architectures of all of its GPUs, each once."""
         return (*(self.sms or ()), *dict.fromkeys(arch for _, arch in self.targets))
+
+    @property
+    def gpu_names(self) -> tuple[str, ...]:
+        """Its GPUs of all makers by name, each once."""
+        return tuple(dict.fromkeys([*map(self.called, self.archs), *self.non_nvidia_gpus]))
 
     def called(self, arch: GpuArch) -> str:
         """The name of a GPU by its architecture; that, if the GPU has none."""
@@ -93,6 +99,7 @@ def capability_of(facts: HostFacts) -> Capability:
         conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
         glibc=facts.glibc.value if facts.glibc else "",
         macos=facts.macos.value if facts.macos else "",
+        release=facts.release.value if facts.release else "",
         windows=is_windows(facts.system) or (facts.windows is not None and facts.driver is not None),
         spoken=tuple(_spoken(facts)),
     )
@@ -109,8 +116,6 @@ def _spoken(facts: HostFacts) -> Iterator[tuple[str, str]]:
         if gpu.name and gpu.sm and gpu.sm.prose:
             text = f"its {gpu.label} is {gpu.sm.value}, as {gpu.sm.source} says and the catalog does not"
             yield "gpu-spoken", text
-    if facts.instance and facts.instance.prose and not names:
-        yield "gpu-spoken", f"this machine is {facts.instance.value}, which a sentence names"
     if facts.system and facts.system.prose:
         machine, _, kernel = facts.system.value.partition("-")
         if kernel == "linux":
@@ -148,12 +153,12 @@ def _of_instance(facts: HostFacts, catalog: Catalog) -> HostFacts:
     source = f"{stated.source}, {stated.value}"
     if facts.gpus is None or not any(gpu.name or gpu.sm for gpu in facts.gpus.value):
         count = max(len(facts.gpus.value), 1) if facts.gpus else 1
-        gpu = GpuFacts(name=Fact(instance.gpu, source, stated.prose))
+        gpu = GpuFacts(name=Fact(instance.gpu, source))
         facts = replace(facts, gpus=Fact((gpu,) * count, source))
     cpu_facts = facts.cpu_id or facts.cpu_name or facts.microarchitecture or facts.features
     if instance.cpu and not cpu_facts:
-        facts = replace(facts, microarchitecture=Fact(instance.cpu, source, stated.prose))
-    system = Fact(system_of_instance(instance, catalog), source, stated.prose)
+        facts = replace(facts, microarchitecture=Fact(instance.cpu, source))
+    system = Fact(system_of_instance(instance, catalog), source)
     return replace(facts, system=facts.system or system)
 
 

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog, PythonVersion, builtin_catalog
 from torchsmith.catalog.axes import DriverVersion
 from torchsmith.catalog.facts import Gfx, SystemRelease
-from torchsmith.catalog.gpu_names import OR
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.catalog.ranges import latest_of, version_key
 from torchsmith.core.text import listed
@@ -88,7 +87,11 @@ class _Scan:
             )
         jetson = self._jetson("tegra" in flags)
         driver, system = self._driver(), self._system(bool(jetson))
-        release = self._release(system)
+        mac = system is not None and system.value.endswith("-darwin")
+        releases = releases_in(self.text, self.catalog, mac=mac)
+        if len(releases) > 1:
+            self._note(f"names {listed(one.name for one in releases)}: the release is unknown")
+        release = releases[0] if len(releases) == 1 else SystemRelease(name="", pattern="", source="")
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
         facts = HostFacts(
             system=system,
@@ -97,6 +100,7 @@ class _Scan:
             non_nvidia_gpus=fact_of(tuple(self.amd_gpus.values()), self.source),
             glibc=fact_of(self.first.get("glibc"), self.source) or fact_of(release.glibc, self.source),
             macos=fact_of(release.macos, self.source),
+            release=fact_of(release.name, self.source),
             python=self._python(),
             windows=Fact(True, self.source) if windows else None,
             l4t=fact_of(jetson, self.source),
@@ -105,12 +109,17 @@ class _Scan:
         gpus = tuple(self._named_gpus())
         gpus = gpus[:1] if jetson else gpus  # its board, and the module on that, name one
         facts = replace(facts, gpus=Fact(gpus, self.source) if gpus or "no_gpu" in flags else None)
-        mac = facts.system is not None and facts.system.value.endswith("-darwin")
         facts = replace(facts, notes=tuple(self.notes if mac else self.notes | self.lacking))
         known = self.known
         if known.system and facts.system and known.system.value != facts.system.value:
             known = replace(known, system=None)  # features alone say Linux
-        return add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
+        facts = add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
+        for option in table()["spoken"] if facts.gpus and not mac else ():
+            said = words(option, "spoken").search(self.text)
+            if said and getattr(facts, option) is None:
+                text = f"names {option} {said[1]}: --{option} {said[1]} if that is the machine's"
+                facts = facts.noting(self.spoken, text)
+        return facts
 
     def _note(self, text: str, *, spoken: bool = False, gpu: bool = False) -> None:
         self.notes[Note(self.spoken if spoken else self.source, text, gpu)] = None
@@ -286,15 +295,6 @@ class _Scan:
             self._note(f"names {listed([*kernels, *machines])}: the system is unknown")
         return Fact(system, self.spoken if prose else self.source, prose) if system else None
 
-    def _release(self, system: Fact[str] | None) -> SystemRelease:
-        """The release of the system that a text names; an empty one if it names none, or several."""
-        mac = system is not None and system.value.endswith("-darwin")
-        known = (one for one in self.catalog.systems.values() if bool(one.macos) is mac)
-        named = [one for one in known if compiled(one.pattern).search(self.text)]
-        if len(named) > 1:
-            self._note(f"names {listed(one.name for one in named)}: the release is unknown")
-        return named[0] if len(named) == 1 else SystemRelease(name="", pattern="", source="")
-
     def _python(self) -> Fact[PythonVersion] | None:
         """The Python that a key states."""
         stated = self.first.get("python")
@@ -312,15 +312,8 @@ class _Scan:
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None
 
     def _instance(self) -> Fact[str] | None:
-        """A kind of machine: one that a label states, else one that a sentence names."""
-        if stated := self.first.get("instance"):
-            return Fact(stated, self.source)
-        found = dict.fromkeys(words("instance").findall(self.text))
-        if len(found) > 1:
-            self._note(f"names {OR.join(found)}: state the GPU", spoken=True, gpu=True)
-            if not self.gpus and not self.amd_gpus:
-                self.gpus["#"] = {}
-        return Fact(next(iter(found)), self.spoken, True) if len(found) == 1 else None
+        """A kind of machine that a label states."""
+        return fact_of(self.first.get("instance"), self.source)
 
     def _named_gpus(self) -> Iterator[GpuFacts]:
         notes: list[Note] = []
@@ -338,6 +331,12 @@ class _Scan:
                 chip=fact_of(fields.get("chip"), self.source),
             )
         self.notes.update(dict.fromkeys(notes))
+
+
+def releases_in(text: str, catalog: Catalog, *, mac: bool = False) -> list[SystemRelease]:
+    """The releases of a system that a text names."""
+    known = (one for one in catalog.systems.values() if bool(one.macos) is mac)
+    return [one for one in known if compiled(one.pattern).search(text)]
 
 
 def _system_of(kernels: list[str], machines: list[str]) -> str | None:

@@ -16,10 +16,10 @@ from torchsmith.catalog.gpu_names import (
     mac_chip,
     product_of_name,
     system_of_instance,
-    unknown_gpu,
 )
-from torchsmith.catalog.names import find_cpu_by_name, typo_of
-from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name
+from torchsmith.catalog.names import find_cpu_by_name
+from torchsmith.catalog.suggest import unknown_gpu
+from torchsmith.core.problem import Conflict, Invalid, NotKnown, by_name, nearest
 from torchsmith.core.text import listed
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of
 from torchsmith.host.read_cpu import system_of_machine
@@ -27,7 +27,9 @@ from torchsmith.host.resolve import KINDS, only_system, resolve
 from torchsmith.host.tokens import compiled, unserved_system, words
 from torchsmith.matrix.select import is_product
 
+MOST_GPUS = 64  # of a machine
 MOST_NEWER = 100  # series of drivers that may come until the catalog is updated
+NEAR_CPU = 0.85  # how much of a misspelt name must be right
 NO_GPU = ("none", "no gpu", "no gpus", "no nvidia gpu", "cpu only")
 
 
@@ -189,12 +191,14 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
     if not counts:
         raise Invalid(f"{text!r} names no GPU", hint="for a machine without one, give none")
     for count, name in counts:
-        yield from (_gpu(name, catalog, source) for _ in range(min(count, 64)))
+        if not 1 <= count <= MOST_GPUS:
+            raise Invalid(f"{count} GPUs in one machine", hint=f"give 1 to {MOST_GPUS}, such as 8x {name}")
+        yield from (_gpu(name, catalog, source) for _ in range(count))
 
 
 def _counted(text: str) -> Iterator[tuple[int, str]]:
     for part in filter(None, map(str.strip, _BETWEEN.split(text))):
-        counted = re.fullmatch(r"(\d{1,3})\s*[x×*]\s*(.+)", part)
+        counted = re.fullmatch(r"([-+]?\d{1,9})\s*[x×*]\s*(.+)", part)
         yield (int(counted[1]), counted[2]) if counted else (1, part)
 
 
@@ -212,9 +216,11 @@ def _in_cpu(text: str) -> bool:
 
 def _gpu(name: str, catalog: Catalog, source: str) -> GpuFacts:
     try:
-        return GpuFacts(sm=Fact(Sm.parse(name.lower()), source))
+        sm = Sm.parse(name.lower())
     except BadValue:
-        pass
+        sm = None
+    if sm in catalog.gpus or sm in catalog.retired:
+        return GpuFacts(sm=fact_of(sm, source))
     if name.lower() in NO_GPU:
         raise Conflict(f"{name} stands alone: another GPU is given too", hint="leave one of them out")
     if product_of_name(name, catalog) is None:
@@ -231,7 +237,7 @@ def find_cpu_name(text: str, catalog: Catalog) -> str:
     if system:
         served = listed(sorted({isa.platform for isa in catalog.isas.values()}))
         raise NotKnown(f"{text} is {system}, which no build is for", hint=f"builds are for {served}")
-    best = typo_of(text, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())])
+    best = nearest(text, [*catalog.cpus, *(cpu.title for cpu in catalog.cpus.values())], NEAR_CPU)
     stem = re.match(r"[a-z]+", text.lower())
     alike = [name for name in catalog.cpus if stem and re.fullmatch(rf"{stem[0]}\d*", name)]
     hint = f"did you mean {best}? Or give" if best else "give"

@@ -44,12 +44,17 @@ def why_no_wheel(host: Capability, catalog: Catalog, wish: WheelWish) -> str:
         wheels = [wheel for wheel in wheels if meets(wheel)]
         if not wheels:
             return " ".join(["none", *(text for text, _ in wished[:place]), "is", text])
-    if not wish.selector.asks("cuda"):
+    if host.unknown_gpus:
         return ""
-    gpus = listed(dict.fromkeys([*map(host.called, host.archs), *host.non_nvidia_gpus]))
-    driver = f" with driver {host.driver}" if host.driver else ""
+    gpus = listed(host.gpu_names)
+    driver = f" with {host.driver.title}" if host.driver else ""
     none = " ".join(["none", *(text for text, _ in wished)])
-    return f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
+    why = f"{none} runs on {gpus or 'a machine without a GPU'}{driver}"
+    if wish.selector.asks("cuda"):
+        return why
+    near = nearest_release(wish.torch, catalog)
+    kinds = listed(dict.fromkeys(wheel.index.kind for wheel in wheels))
+    return f"{why}: it is for {kinds}{f'; nearest is torch {near}' if near else ''}"
 
 
 def _wished(host: Capability, wish: WheelWish, catalog: Catalog) -> Iterator[Requirement]:
@@ -87,18 +92,29 @@ def _stated(host: Capability, wish: WheelWish) -> Iterator[Requirement]:
         yield "for this CPU", lambda wheel: features.issuperset(cpu_needs(wheel))
 
 
-def conditions(wheel: Wheel, host: Capability, wish: WheelWish) -> list[str]:
-    """What is not known of a machine and must be true, besides what its GPUs need."""
-    likely = LIKELY.get(host.system)
-    missing = {*cpu_needs(wheel)} - (host.features or set())
-    pythons = () if wish.python else wheel.index.pythons
+def unconfirmed(wheel: Wheel, host: Capability, wish: WheelWish, catalog: Catalog) -> Iterator[str]:
+    """Yield what a wheel needs, besides GPUs and drivers, that the facts of a machine do not confirm."""
+    system = wheel.index.system
     macos = wheel.index.gpu_macos.get(wheel.torch) or _least_macos(wheel, wish)
-    return [
-        *([f"the machine is {likely}"] if likely else []),
-        *([f"the Python is {listed(map(str, pythons), 'or')}"] if pythons else []),
-        *([f"the machine has macOS {macos} or newer"] if macos and not host.macos else []),
-        *([f"the CPU has {', '.join(sorted(missing))}"] if missing else []),
-    ]
+    if host.system in LIKELY:
+        yield system
+    if not wish.python:
+        yield f"Python {' to '.join(dict.fromkeys(map(str, (wheel.pythons[0], wheel.pythons[-1]))))}"
+    if not host.glibc and system.endswith("-linux"):
+        yield f"glibc {wheel.release.glibc}"
+    if macos and not host.macos:
+        yield f"macOS {macos}"
+    if missing := {*cpu_needs(wheel)} - (host.features or set()):
+        yield f"a CPU with {', '.join(sorted(missing))}"
+    if host.release and (more := catalog.systems[host.release].wheels):
+        yield more
+
+
+def nearest_release(torch: str, catalog: Catalog) -> str:
+    """The newest other release with wheels of the same minor release; empty if there is none."""
+    series = ".".join(torch.split(".")[:2])
+    known = (name for name in catalog.wheel_releases if is_release(name, series) and name != torch)
+    return max(known, key=version_key, default="")
 
 
 def releases(host: Capability, wish: WheelWish, catalog: Catalog) -> str:

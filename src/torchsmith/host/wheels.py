@@ -8,11 +8,12 @@ from itertools import combinations
 
 import msgspec
 
-from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, Gpu, GpuTarget, PythonVersion, Sm
+from torchsmith.catalog import Catalog, CudaVersion, DriverVersion, GpuTarget, PythonVersion, Sm
 from torchsmith.catalog.facts import CudaToolkit, Wheel
 from torchsmith.catalog.gpu_names import gfx_of_name, product_of_name
 from torchsmith.catalog.ranges import version_key
 from torchsmith.catalog.runs import (
+    NvidiaGpu,
     Runs,
     RunsNot,
     driver_ended,
@@ -25,7 +26,7 @@ from torchsmith.core.text import listed
 from torchsmith.host.rank import driver_condition
 from torchsmith.host.resolve import Capability
 from torchsmith.host.tokens import words
-from torchsmith.host.wheel_needs import WheelWish, conditions, cpu_needs, releases, suitable, versions_beside
+from torchsmith.host.wheel_needs import WheelWish, cpu_needs, releases, suitable, unconfirmed, versions_beside
 
 
 class OtherWheel(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
     cuda: str
     rocm: str
     gpu: str  # what it runs on besides CUDA and ROCm
-    pythons: tuple[PythonVersion, ...]
+    needs: tuple[str, ...]  # that the facts of the machine do not confirm, besides GPUs and drivers
     pip: str
     uv: str
     installed_mb: int  # without NVIDIA's own packages; 0: not known
@@ -63,10 +64,12 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What it is, and whether its code was read."""
+        """What it is, whether its code was read, and what it needs."""
         kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
         whose = "PyTorch's own" if self.publisher == "PyTorch" else f"{self.publisher}'s"
-        return f"{whose} wheel ({self.torch}, {kind}{', unverified' if self.unproved else ''})"
+        source = ", from release notes" if self.unproved else ""
+        needs = f"; needs {', '.join(self.needs)}" if self.needs else ""
+        return f"{whose} wheel ({self.torch}, {kind}{source}{needs})"
 
     @property
     def about(self) -> list[str]:
@@ -79,16 +82,15 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is for the CPU alone, and the machine has a GPU."""
         return bool(self.idle) and not (self.cuda or self.rocm or self.gpu)
 
-    def for_another_python(self, python: PythonVersion) -> WheelOffer:
-        """Return the same with the condition that the Python is not this one, for which there is no wheel."""
-        if len(self.pythons) == 1:  # which is a condition already
-            return self
-        text = f"the Python is {self.pythons[0]} to {self.pythons[-1]}, not {python}"
-        return msgspec.structs.replace(self, assumptions=(*self.assumptions, text))
+    def uses_gpus_of(self, host: Capability) -> bool:
+        """Whether it uses the GPUs of a machine, or the machine has none."""
+        for_gpu = self.cuda or self.rocm or self.gpu or not host.gpu_names
+        return bool(for_gpu) and not (self.idle or host.unknown_gpus)
 
 
 class _Offer(msgspec.Struct, frozen=True):
     wheel: Wheel
+    needs: tuple[str, ...]
     conditions: tuple[str, ...] = ()
     drawbacks: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
@@ -116,7 +118,7 @@ class _Offer(msgspec.Struct, frozen=True):
             cuda=str(index.cuda or ""),
             rocm=index.rocm,
             gpu=index.gpu,
-            pythons=self.wheel.pythons,
+            needs=self.needs,
             pip=f"pip {install}",
             uv=f"uv pip {install}",
             installed_mb=self.wheel.sizes_mb[1],
@@ -143,7 +145,13 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
     if host.conflict or (host.unknown_gpus and not any(sm in catalog.gpus for sm in host.sms or ())):
         return []
     wish = wish or WheelWish()
-    bare = Capability(system=host.system, features=host.features, glibc=host.glibc, macos=host.macos)
+    bare = Capability(
+        system=host.system,
+        features=host.features,
+        glibc=host.glibc,
+        macos=host.macos,
+        release=host.release,
+    )
     candidates = _candidates(bare, wish, catalog)
     found = [*_on_most_gpus(candidates, host, catalog)]
     other_makers = (_on_amd(one, host, catalog) or _on_intel(one, host, catalog) for one in candidates)
@@ -163,12 +171,12 @@ def wheels_for(host: Capability, catalog: Catalog, wish: WheelWish | None = None
 
 @lru_cache(1024)  # the page asks for every GPU and driver
 def _candidates(host: Capability, wish: WheelWish, catalog: Catalog) -> list[_Offer]:
-    """Of each index the newest wheel that suits, and an older one only if fewer conditions apply to it: GPU
-    code and driver are the same for all wheels of an index."""
+    """Of each index the newest wheel that suits, and an older one only if less of what it needs is unknown:
+    GPU code and driver are the same for all wheels of an index."""
     least: dict[str, int] = {}
     found = []
     for wheel in suitable(host, wish, catalog):
-        own = tuple(conditions(wheel, host, wish))
+        own = tuple(unconfirmed(wheel, host, wish, catalog))
         number = len(own) + bool(_macos_for_gpu(wheel, host))
         if number < least.get(wheel.index.name, number + 1):
             least[wheel.index.name] = number
@@ -206,34 +214,41 @@ def _on_nvidia(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | No
     if toolkit is None or not used:
         return None
     gpus = [gpu for gpu, _ in used]
+    needed = _least_driver(toolkit, gpus, host)
     drawbacks = [f"your {host.called(gpu.sm)} runs its code for {sm}" for gpu, sm in used if gpu.sm != sm]
     if host.driver is not None:
         verdict = driver_runs(toolkit, host.driver, windows=host.windows)
-        too_old = any(driver_reaches(host.driver, gpu.min_driver) is False for gpu in gpus)
+        too_old = driver_reaches(host.driver, needed) is False
         too_new = any(driver_ended(host.driver, gpu) for gpu in gpus)
         if isinstance(verdict, RunsNot) or too_old or too_new:
             return None
         own = any(gpu.tegra for gpu in gpus) and toolkit.version <= _cuda_of_jetpack(host.driver, catalog)
         drawbacks += [verdict.reason] if verdict.how == "compatible" and not own else []
     conditions = [text for _, text in host.spoken]
-    needed = _least_driver(toolkit, gpus, host)
     if host.driver is None or driver_reaches(host.driver, needed) is None:
         conditions.append(driver_condition(needed, gpus, catalog)[1])
     unused = len(set(wheel.index.sms) - {sm for _, sm in used})
-    conditions = [*offer.conditions, *conditions]
-    return _Offer(wheel, tuple(conditions), tuple(drawbacks), unused=unused, sms=host.sms or ())
+    return msgspec.structs.replace(
+        offer,
+        conditions=tuple(conditions),
+        drawbacks=tuple(drawbacks),
+        unused=unused,
+        sms=host.sms or (),
+    )
 
 
-def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[Gpu, Sm]]:
+def _code_used(wheel: Wheel, host: Capability, catalog: Catalog) -> list[tuple[NvidiaGpu, Sm]]:
     """Every NVIDIA GPU with the architecture whose code it runs; empty if the wheel lacks code for one."""
     used = [_code_for(sm, wheel.index.name, catalog) for sm in host.sms or ()]
     found = [one for one in used if one]
     return found if len(found) == len(used) else []
 
 
-def _least_driver(toolkit: CudaToolkit, gpus: Iterable[Gpu], host: Capability) -> DriverVersion:
+def _least_driver(toolkit: CudaToolkit, gpus: Iterable[NvidiaGpu], host: Capability) -> DriverVersion:
     """The oldest driver that runs a CUDA release on these GPUs."""
-    return max((drivers_of(toolkit, windows=host.windows)[0], *(gpu.min_driver for gpu in gpus)))
+    return max(
+        (drivers_of(toolkit, windows=host.windows)[0], *(gpu.min_driver for gpu in gpus if gpu.min_driver))
+    )
 
 
 def _cuda_of_jetpack(driver: DriverVersion, catalog: Catalog) -> CudaVersion:
@@ -303,32 +318,14 @@ def _nvidia_key(offer: _Offer, host: Capability, catalog: Catalog) -> tuple[obje
 
 
 @lru_cache(4096)  # asked for every wheel and driver
-def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[Gpu, Sm] | None:
+def _code_for(own: Sm, index: str, catalog: Catalog) -> tuple[NvidiaGpu, Sm] | None:
     """A GPU and the architecture whose code it runs; None if an index's wheels have none for it."""
     known, sms = catalog.gpus, catalog.wheels[index].sms
-    gpu = known.get(own) or _retired(own, catalog)
-    if gpu is None or own in sms or gpu.tegra:
+    gpu = known.get(own) or catalog.retired.get(own)
+    if gpu is None or gpu.min_driver is None or own in sms or gpu.tegra:
         return (gpu, own) if gpu and own in sms else None
     able = [sm for sm in sms if gpu_code_runs("cubin", GpuTarget(sm), known.get(sm), gpu)]
     return (gpu, max(able)) if able else None
-
-
-def _retired(sm: Sm, catalog: Catalog) -> Gpu | None:
-    """A GPU that builds no longer support, as far as wheels of PyTorch may still run on it."""
-    known = catalog.retired.get(sm)
-    if known is None or known.min_driver is None:
-        return None
-    return Gpu(
-        sm=sm,
-        generation=known.generation,
-        title=known.generation,
-        parts=(),
-        platforms=("x86_64-linux",),
-        min_driver=known.min_driver,
-        last_driver=known.last_driver,
-        tegra=known.tegra,
-        source=known.source,
-    )
 
 
 def _other_key(offer: _Offer) -> tuple[object, ...]:
@@ -359,7 +356,7 @@ def _on_amd(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | None:
     conditions += [text for _, text in host.spoken]
     conditions.append(catalog.backends["rocm"].condition(index.rocm))
     unused = len({*index.gfx} - {*used.values()})
-    whole = _Offer(offer.wheel, (*offer.conditions, *conditions), unused=unused)
+    whole = msgspec.structs.replace(offer, conditions=tuple(conditions), unused=unused)
     return whole.leaving(tuple(name for name in targets if name not in used))
 
 
@@ -370,7 +367,7 @@ def _on_intel(offer: _Offer, host: Capability, catalog: Catalog) -> _Offer | Non
     if not names:
         return None
     condition = f"Intel's driver for {', '.join(names)} is installed"
-    whole = _Offer(offer.wheel, (*offer.conditions, condition))
+    whole = msgspec.structs.replace(offer, conditions=(condition,))
     return whole.leaving(tuple(name for name in host.non_nvidia_gpus if name not in names))
 
 
@@ -390,7 +387,7 @@ def _on_cpu(
     offer: _Offer, wheels: Iterable[Wheel], host: Capability, wish: WheelWish, catalog: Catalog
 ) -> _Offer:
     """The offer of a wheel for the CPU, and why GPUs stay idle."""
-    idle = tuple(_idle(host))
+    idle = () if (host.system or "").endswith("-darwin") else host.gpu_names
     unknown = [name for name in idle if words("amd_gpu").search(name) and not gfx_of_name(name, catalog)]
     if macos := _macos_for_gpu(offer.wheel, host):
         index, why = offer.wheel.index, f"torch {offer.wheel.torch} uses the GPU on macOS {macos} or newer"
@@ -400,18 +397,13 @@ def _on_cpu(
         return offer
     needed = min((driver for driver, _ in _drivers_needed(wheels, host, catalog)), default=None)
     whose = releases(host, wish, catalog)
-    why = f"no wheel of {whose} uses it" + (f" with driver {host.driver}" if host.driver else "")
+    why = f"no wheel of {whose} uses it" + (f" with {host.driver.title}" if host.driver else "")
     if unknown:
         why = f"{listed(unknown)} is not known: --gpu with its target, such as gfx1100, decides"
     elif host.driver and needed and driver_reaches(host.driver, needed) is False:
-        why = f"driver {host.driver} is too old, every wheel of {whose} for it needs {needed} or newer"
+        why = f"{host.driver.title} is too old, every wheel of {whose} for it needs {needed} or newer"
     elif wish.python:
         others = wheels_for(host, catalog, msgspec.structs.replace(wish, python=None))
         why = why if any(wheel.idle for wheel in others) else f"{why} for Python {wish.python}"
-    return _Offer(offer.wheel, offer.conditions, (f"leaves {', '.join(idle)} idle: {why}",), idle)
-
-
-def _idle(host: Capability) -> Iterator[str]:
-    yield from map(host.called, host.sms or ())
-    if not (host.system or "").endswith("-darwin"):
-        yield from host.non_nvidia_gpus
+    drawbacks = (f"leaves {', '.join(idle)} idle: {why}",)
+    return msgspec.structs.replace(offer, drawbacks=drawbacks, idle=idle)

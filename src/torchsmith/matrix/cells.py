@@ -306,7 +306,7 @@ def why_unbuilt(gpu: KnownGpu, catalog: Catalog) -> str:
         case Gpu():
             return ""
         case IntelGpu():
-            return "no build is for GPUs of Intel; PyTorch has a wheel for them"
+            return "no build is for GPUs of Intel; PyTorch has wheels for them on x86_64"
         case RetiredGpu():
             return gpu.ended
     if gpu.retired:

@@ -18,15 +18,13 @@ from torchsmith.catalog.gpu_names import (
     host_of_name,
     instance_of,
     product_of_name,
-    unknown_gpu,
 )
-from torchsmith.catalog.names import hardware_hint
+from torchsmith.catalog.suggest import suggestion, unknown_gpu
 from torchsmith.core.problem import Invalid, NotKnown, Problem, did_you_mean
 from torchsmith.matrix.variant import CpuOnly, Cuda, Variant
 
 AXES = ("package", "python", "torch", "cuda", "sm", "isa", "system", "line", "name")
 COMBINED = "words on one axis are alternatives, words on different axes must all match, ! excludes"
-MIN_SIMILARITY = 0.75  # h100 is not a misspelt sm100
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -50,8 +48,8 @@ class Selector(msgspec.Struct, frozen=True):
         try:
             return cls(tuple(term for word in words for term in _terms(word, catalog)))
         except NotKnown as problem:
-            several = len(selectors) > 1 and hardware_hint(" ".join(selectors), catalog)
-            raise problem.replace(hint=several or problem.hint) from None
+            together = suggestion(" ".join(selectors), catalog) if len(selectors) > 1 else ""
+            raise problem.replace(hint=together or problem.hint) from None
 
     def asks(self, axis: str) -> bool:
         """Whether a word is about this axis."""
@@ -208,10 +206,12 @@ def _term(word: str, catalog: Catalog, selector: str) -> Term:
     if begins_like_gpu(selector.removeprefix("!")) and product_of_name(selector, catalog) is None:
         raise unknown_gpu(selector, catalog)
     everything = [value for known in _vocabulary(catalog).values() for value in known]
+    releases = [*(f"CUDA {cuda}" for cuda in catalog.cuda), *(f"line {line}" for line in catalog.lines)]
+    numbered = re.fullmatch(r"cu\d+|(cuda)?\d+[._]\d+", text)
     hint = next((f"{text} is {sm}" for sm in catalog.gpus if sm.capability == text), "")
     hint = f"torchsmith pick --gpu {text}" if instance_of(text, catalog) else hint
-    hint = hint or hardware_hint(text, catalog) or hardware_hint(selector, catalog)
-    hint = hint or did_you_mean(text, everything, MIN_SIMILARITY) or _known_alike(text, catalog)
+    hint = hint or (f"known: {', '.join(releases)}" if numbered else "")
+    hint = hint or suggestion(text, catalog, everything) or suggestion(selector, catalog)
     hint = hint or "such as sm120, sm9*, 'RTX 4090', cpu, cuda13_0, avx512*, package:torchvision, !sm110"
     raise NotKnown(f"unknown selector or GPU {selector!r}", hint=hint)
 
@@ -220,17 +220,3 @@ def _joins_axes(text: str, catalog: Catalog) -> bool:
     """Whether a word is several joined, each of an axis: sm90-avx512."""
     known = [value for values in _vocabulary(catalog).values() for value in values]
     return "-" in text and all(any(fnmatchcase(value, part) for value in known) for part in text.split("-"))
-
-
-def _known_alike(text: str, catalog: Catalog) -> str:
-    """What there is, if a word looks like a GPU, an instruction set or a release: sm95, avx51, 13.7."""
-    releases = [*(f"CUDA {cuda}" for cuda in catalog.cuda), *(f"line {line}" for line in catalog.lines)]
-    looks = {
-        r"sm_?\d+[af]?": [str(sm) for sm in catalog.gpus],
-        r"(avx|armv)[\w.]*": list(catalog.isas),
-        r"(cuda)?\d+[._]\d+": releases,
-    }
-    for pattern, known in looks.items():
-        if re.fullmatch(pattern, text):
-            return f"known: {', '.join(known)}"
-    return ""

@@ -32,12 +32,11 @@ from torchsmith.cli.request import Option, Request
 from torchsmith.core.problem import Conflict, Invalid, NotKnown, Problem, by_name
 from torchsmith.core.text import listed, shell_word
 from torchsmith.host import pick as host
-from torchsmith.host.active import active_python
-from torchsmith.host.candidates import Holds, for_python, of_release, why_none
+from torchsmith.host.candidates import Holds, built_pythons, for_python, of_release, why_none
 from torchsmith.host.commands import Environment, build_commands, detect_environment
-from torchsmith.host.facts import HostFacts
+from torchsmith.host.facts import Fact, HostFacts
 from torchsmith.host.rank import Compatible, why_after
-from torchsmith.host.resolve import Capability, capability_of, is_windows, resolve
+from torchsmith.host.resolve import Capability, capability_of, resolve
 from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheel_needs import WheelWish, why_no_wheel
 from torchsmith.host.wheels import WheelOffer, wheels_for
@@ -118,8 +117,11 @@ def pick(request: PickRequest = PickRequest()) -> PickReport:
     request = request.with_words(catalog)
     facts = request.machine.facts(catalog)
     stated = _python(request.python, catalog) if request.python else None
-    wanted = stated or (facts.python.value if facts.python else None)
-    python = wanted or active_python()
+    if stated:
+        facts = msgspec.structs.replace(facts, python=Fact(stated, "the command line"))
+    python = facts.python.value if facts.python else None
+    # This machine's counts if something exists for it, one that is stated or that a report has always.
+    wanted = python if stated or request.machine.from_ else None
     # Of a built-in matrix, the cells of torch are enough.
     complete = bool(opened.root or request.selectors or request.package)
     candidates = _selected(opened, request, words) if complete else opened.cells_of(catalog.torch)
@@ -150,7 +152,7 @@ def pick(request: PickRequest = PickRequest()) -> PickReport:
         tuple(name for name in request.package if name != catalog.torch.name),
         Selector.parse(request.selectors, catalog),
     )
-    wheels = _wheels(answer.host, wish, catalog, required=bool(request.python or facts.python))
+    wheels = _wheels(answer.host, wish, catalog, required=wanted is not None)
     here = detect_environment(opened.root, request.org or opened.settings.org)
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
@@ -161,6 +163,9 @@ def pick(request: PickRequest = PickRequest()) -> PickReport:
         missing += [
             f"the machine has no {arch}; for one: torchsmith pick --gpu {arch}{more}" for arch in archs
         ]
+    choice = _choice(answer, here, catalog)
+    verified = bool(choice) and all(chosen.verified and not chosen.idle for chosen in choice)
+    release = catalog.systems.get(answer.host.release)
     matrix = opened.source.name if opened.root else f"profile {request.profile}" if request.profile else ""
     whose = f"the builds of {matrix}" if matrix else "all possible builds (no torchsmith.toml here)"
     return PickReport(
@@ -170,10 +175,10 @@ def pick(request: PickRequest = PickRequest()) -> PickReport:
         in_workspace=opened.root is not None,
         machine=machine_line(answer, catalog, own_cpu=request.machine.mixes(answer.facts)),
         gpus_known=answer.host.sms is not None and not answer.host.unknown_gpus,
-        served=answer.served or (is_windows(facts.system) and any(not wheel.idle for wheel in wheels)),
+        served=answer.served or any(wheel.uses_gpus_of(answer.host) for wheel in wheels),
         workload=workload.name,
         workload_why=workload.why,
-        choice=_choice(answer, here, catalog),
+        choice=choice,
         unserved=answer.choice.unserved,
         notes=notes_on(answer, catalog, reported=bool(request.machine.from_)),
         missing=missing,
@@ -182,6 +187,7 @@ def pick(request: PickRequest = PickRequest()) -> PickReport:
         create=_create(answer, here, opened),
         wheels=wheels,
         no_wheel="" if wheels else why_no_wheel(answer.host, catalog, wish),
+        build_first=verified or bool(release and release.wheels),
         not_chosen=[*_not_chosen(answer, catalog)],
         no_tools=not (here.nix or here.flox or request.machine.from_ or request.machine.cpu),
     )
@@ -197,7 +203,7 @@ def _selected(opened: Workspace, request: PickRequest, words: Sequence[str]) -> 
         text = " ".join(words)
         with suppress(Problem):
             known = capability_of(resolve(read_report(text, "the words", opened.catalog), opened.catalog))
-            if (known.sms or known.targets) and not known.unknown_gpus:
+            if " " in text and (known.sms or known.targets) and not known.unknown_gpus:
                 sentence = f"echo {shell_word(text)} | torchsmith pick --from -"
                 problem = problem.replace(hint=f"{problem.hint}; to describe a machine: {sentence}")
         raise problem from None
@@ -217,7 +223,9 @@ def _python(text: str, catalog: Catalog) -> PythonVersion:
     try:
         return PythonVersion.parse(text)
     except BadValue as error:
-        raise Invalid(str(error), hint=f"builds are for {listed(map(str, catalog.pythons))}") from error
+        free = "free-threaded Pythons are not known here; " if text.endswith("t") else ""
+        hint = f"{free}builds are for {listed(map(str, built_pythons(catalog)))}"
+        raise Invalid(str(error), hint=hint) from error
 
 
 def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required: bool) -> list[WheelOffer]:
@@ -226,9 +234,7 @@ def _wheels(machine: Capability, wish: WheelWish, catalog: Catalog, *, required:
     if required or (found and not any(wheel.idle for wheel in found)):
         return found
     others = wheels_for(machine, catalog, msgspec.structs.replace(wish, python=None))
-    if not wish.python or (found and any(wheel.idle for wheel in others)):
-        return found
-    return [wheel.for_another_python(wish.python) for wheel in others]
+    return found if found and any(wheel.idle for wheel in others) else others
 
 
 def _choice(answer: host.Pick, here: Environment, catalog: Catalog) -> list[BuildRow]:
@@ -292,7 +298,7 @@ def _row(fit: Compatible, answer: host.Pick, catalog: Catalog) -> BuildRow:
         isa=fit.variant.isa,
         gpus=[*map(str, fit.used)],
         compiled_for=[*map(str, fit.exact)],
-        idle=[*map(answer.host.called, fit.idle)] if not fit.used else (),
+        idle=[*answer.host.gpu_names] if not fit.used else (),
         reasons=fit.reasons,
         assumptions=[*map(str, fit.assumptions)],
         cost=answer.cost(fit.variant, catalog),
@@ -360,7 +366,7 @@ def run(
 
     The candidates are the builds of the workspace, or without one all that can be built. PyTorch's own wheel
     is offered too: the newest one that runs; [bold]$(torchsmith pick --uv)[/bold] installs it. The exit code
-    is 1 if no build runs, or none uses a GPU of the machine; with --pip and --uv, if no wheel runs.
+    is 0 if a wheel or build of the answer uses the machine's GPUs, or it has none, and else 1.
     [bold]--from[/bold] reads what [bold]--facts --json[/bold] printed on another machine.
     """
     if names + pip + uv + (json or facts) > 1:
@@ -381,7 +387,7 @@ def run(
             build = "; torchsmith pick shows a build that does" if report.choice or report.create else ""
             warn(f"no wheel runs on the machine{why}{build}")
         elif wheel.uses_no_gpu:
-            warn(f"no wheel uses the GPU: {wheel.drawbacks[0]}; --gpu none installs the one for the CPU")
+            warn(f"the wheel {wheel.drawbacks[0]}; --gpu none installs it")
         else:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
             unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)

@@ -100,7 +100,7 @@ def run(*, request: ShowRequest, json: JsonOption = False) -> None:
 
 def _variant(name: str, catalog: Catalog) -> Variant:
     """The variant of a name. Raises BadName, with what the name is instead as its hint."""
-    from torchsmith.catalog.names import hardware_hint
+    from torchsmith.catalog.suggest import suggestion
 
     try:
         return Variant.parse(name, catalog)
@@ -110,14 +110,15 @@ def _variant(name: str, catalog: Catalog) -> Variant:
         elif name in catalog.isas:
             hint = f"{name} is an instruction set: torchsmith list {name} lists its builds"
         else:
-            hints = (hardware_hint(word, catalog) for word in (name, *name.split("-")))
+            hints = (suggestion(word, catalog) for word in (name, *name.split("-")))
             hint = next(filter(None, hints), problem.hint)
         raise problem.replace(hint=hint) from None
 
 
 def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     """The GPU that a name means; None if it means none."""
-    from torchsmith.catalog.gpu_names import begins_like_gpu, gpu_by_name, host_of_name, unknown_gpu
+    from torchsmith.catalog.gpu_names import begins_like_gpu, gpu_by_name, host_of_name
+    from torchsmith.catalog.suggest import unknown_gpu
 
     product = gpu_by_name(name, catalog)
     if isinstance(product, Gpu):
@@ -153,10 +154,8 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
     if name in map(str, catalog.cuda):
         hint = f"torchsmith list -p every {name} lists its builds"
         raise NotKnown(f"{name} is a release of CUDA, not a GPU", hint=hint)
-    if begins_like_gpu(name):
+    if begins_like_gpu(name) or re.fullmatch(r"sm_?\d+", name.strip().lower()):
         raise unknown_gpu(name, catalog)
-    if re.fullmatch(r"sm_?\d+", name.strip().lower()):
-        raise NotKnown(f"unknown GPU architecture {name}", hint=f"known: {', '.join(map(str, catalog.gpus))}")
     return None
 
 

@@ -19,7 +19,8 @@ from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import IntelGpu
-from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, mac_chip, unknown_gpu
+from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, mac_chip
+from torchsmith.catalog.suggest import unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
 from torchsmith.cli.options import JsonOption, VariantOption, WorkspaceOption, complete_gpus

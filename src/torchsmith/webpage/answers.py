@@ -119,7 +119,7 @@ def _nvidia(gpu: Gpu, steps: Collection[DriverVersion], catalog: Catalog) -> Ite
     group = f"NVIDIA {gpu.title} ({gpu.name})"
     oldest = max(gpu.min_driver, min(steps))
     serving = {step for step in (*steps, oldest) if step >= oldest and not driver_ended(step, gpu)}
-    older = DriverVersion((oldest.parts[0] - 1,))
+    older = DriverVersion((oldest.parts[0] - 1,), f"older than {oldest.parts[0]}")
     branches = sorted({older, *(DriverVersion(step.parts[:1]) for step in serving)})
     drivers = () if gpu.tegra else tuple(branches)  # a Jetson has the driver of its JetPack
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
@@ -259,8 +259,7 @@ def _named(host: Capability) -> Capability:
 
 def wheel_lines(wheel: WheelOffer) -> list[str]:
     """Return what to know of a wheel, how to install it, and the same of one for a newer driver."""
-    pythons = " to ".join(dict.fromkeys((str(wheel.pythons[0]), str(wheel.pythons[-1]))))
-    own = ["; ".join([f"{wheel.title} for Python {pythons}", *wheel.about]), wheel.pip]
+    own = ["; ".join([wheel.title, *wheel.about]), wheel.pip]
     return own + ([f"{wheel.other.when}:", wheel.other.pip] if wheel.other else [])
 
 

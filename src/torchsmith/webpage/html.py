@@ -204,8 +204,11 @@ def _line(cells: Sequence[PageCell], document: PageReport, catalog: Catalog, lin
     room = sum(len({cell.sm for cell in own}) * len({cell.isa for cell in own}) for own in tables.values())
     impossible = any(cell.state == "impossible" for cell in cells)
     warned = any(_warned(cell, document) for cell in cells)
+    signs = {STATES[cell.state][:2] for cell in cells if cell.state != "impossible"}
+    meanings = [f"{sign}: {title}." for sign, title, _ in STATES.values() if (sign, title) in signs]
     legend = [
-        f"Each build, in this order: {', '.join(titles)}." if titles[1:] else "",
+        f"Each cell has a sign for each package, in this order: {', '.join(titles)}." if titles[1:] else "",
+        *meanings,
         "–: cannot be built, or no machine can use it." if impossible else "",
         "Empty: not in the matrix." if len(places) < room else "",
         "▲: there is a warning; open the build to read it." if warned else "",

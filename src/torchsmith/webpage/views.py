@@ -54,8 +54,10 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     ask = f"torchsmith pick{document.where} --from cpu.txt --from gpu.txt"
     command = f"lscpu > cpu.txt; nvidia-smi -q > gpu.txt; {ask}"
     about = "Another GPU, several kinds of GPU, or reports of another machine? Ask torchsmith pick:"
+    plain = "Choosing a machine here needs JavaScript. torchsmith pick does the same for any machine:"
     words = [(tag("span", word, class_="word"), " ") for word in command.split()]
-    return form, tag("p", about), tag("pre", words, tabindex="0", role="region", aria_label="Command")
+    asked = tag("pre", words, tabindex="0", role="region", aria_label="Command")
+    return form, tag("p", about, class_="js"), tag("noscript", tag("p", plain)), asked
 
 
 def _option(text: str, value: str, *, selected: bool = False) -> Markup:

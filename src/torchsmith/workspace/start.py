@@ -16,8 +16,9 @@ import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
-from torchsmith.catalog.gpu_names import gpu_by_name, unknown_gpu
+from torchsmith.catalog.gpu_names import gpu_by_name
 from torchsmith.catalog.names import find_cpu_by_name
+from torchsmith.catalog.suggest import unknown_gpu
 from torchsmith.core.files import check_own, text_or_none, write_atomic
 from torchsmith.core.problem import (
     CannotBuild,

@@ -338,7 +338,7 @@
     const { drivers, ends } = machine();
     const range = (driver, place) => {
       const next = drivers[place + 1];
-      if (!place) return `older than ${next}`;
+      if (!place) return driver;
       if (!next) return ends ? driver : `${driver} or newer`;
       return driver + (next - 1 > driver ? ` to ${next - 1}` : "");
     };
@@ -373,7 +373,7 @@
     const own = name ? build() : make("p", {}, text(lines[0]));
     const asked = [`torchsmith pick${data.where}`, cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
     if (machine().gpu) asked.push(`--gpu ${/^(gfx|none)/.test(machine().gpu) ? machine().gpu : quoted(product)}`);
-    if (driver) asked.push(`--driver ${driver}`);
+    if (/^\d/.test(driver)) asked.push(`--driver ${driver}`);
     if (python) asked.push(`--python ${python}`);
     if (workload !== mine.workloads[0]) asked.push(`--workload ${workload}`);
     box("answer").replaceChildren(
