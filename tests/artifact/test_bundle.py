@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import struct
 import time
 from pathlib import Path
 
@@ -201,6 +202,13 @@ def test_what_follows_a_bomb_is_not_part_of_it() -> None:
     with pytest.raises(Damaged) as caught:
         look(elves.hip_library(bomb, bytes(1 << 20)))
     assert "bomb" in caught.value.message
+
+
+@pytest.mark.parametrize(("objects", "refused"), [(1000, False), (1001, True)])
+def test_a_bundle_of_more_than_a_thousand_objects_is_refused(objects: int, refused: bool) -> None:
+    data = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", objects) + bytes(24 * objects)
+    with pytest.raises(Damaged) if refused else contextlib.nullcontext():
+        look(elves.hip_library(data))
 
 
 @settings(max_examples=200)

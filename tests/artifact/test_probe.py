@@ -47,6 +47,7 @@ def references(probe: dict[str, Any]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
 
     def catch(torch: Any, device: str, name: str, action: Callable[[Any], Any], want: Any) -> str:
+        assert action(lambda values: MagicMock()) is not None
         found[name] = probe["flat"](want)
         return ""
 
@@ -94,6 +95,19 @@ def test_the_trial_of_a_package_may_skip_a_device(device: str, status: str, prob
     run = probe["own_trial"]({"module": "json", "trial": trial})
     probe["Probe"](out).step("its kernels", run, None, device)
     assert json.loads(out.getvalue().splitlines()[-1])["status"] == status
+
+
+def test_a_build_is_tried_with_full_float32_precision(probe: dict[str, Any]) -> None:
+    torch = MagicMock(__version__="2.10.0")
+    probe["send"] = lambda *_, **facts: None
+    probe["Probe"](StringIO()).facts(torch)
+    assert torch.backends.cudnn.allow_tf32 is False
+    assert torch.backends.cuda.matmul.allow_tf32 is False
+
+
+def test_a_step_that_is_skipped_takes_no_time(probe: dict[str, Any]) -> None:
+    probe["Probe"](out := StringIO()).skip("its kernels", "no GPU")
+    assert json.loads(out.getvalue())["seconds"] == 0
 
 
 def test_magma_is_chosen_for_its_trial_and_the_choice_before_it_is_restored(probe: dict[str, Any]) -> None:

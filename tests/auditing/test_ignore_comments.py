@@ -84,3 +84,9 @@ def test_a_named_file_that_is_not_nix_is_refused(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("127.0.0.1 localhost")
     with pytest.raises(NotFound):
         audit((tmp_path / "hosts",))
+
+
+def test_a_comment_is_named_with_its_column(tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.nix").write_text("  # torchsmith: ingore\n" + RIGHT[NAME])
+    report = audit((tmp_path / f"{NAME}.nix",), choice=RuleSelection(select=("TS012",)))
+    assert [(one.where.line, one.where.column) for one in report.findings] == [(1, 3)]

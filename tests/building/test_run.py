@@ -6,6 +6,7 @@ import _thread
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import count
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from torchsmith.building.events import Event, JobRetried
+from torchsmith.building.events import Event, JobRetried, JobSteps
 from torchsmith.building.job import Job, OnEvent, Outcome
 from torchsmith.building.plan import Machine, Resources, Share, require_room, share_out
 from torchsmith.building.post_build import Copier, PostBuild, Verifier
@@ -179,6 +180,24 @@ def test_an_interrupt_does_not_wait_for_a_look_at_a_build(tmp_path: Path) -> Non
     over.set()
 
 
+def test_an_interrupt_waits_for_the_builds_that_it_ends(tmp_path: Path) -> None:
+    ended = list[str]()
+
+    class Slow(Scripted):
+        def build(self, job: Job, cores: int, log: Path, on_event: OnEvent) -> Outcome:
+            on_event(JobSteps(job=job.key))
+            time.sleep(0.3)
+            ended.append(job.name)
+            return super().build(job, cores, log, on_event)
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, JobSteps):
+            raise KeyboardInterrupt
+
+    finished, _, _ = go([job("a")], tmp_path, Slow(), on_event=on_event)
+    assert (finished.state, ended) == ("stopped", ["a"])
+
+
 def test_fail_fast_starts_nothing_more(tmp_path: Path) -> None:
     backend = Scripted(lambda job, *_: "error: no" if job.name == "a" else "")
     finished, _, _ = go([job("a"), job("b")], tmp_path, backend, slots=1, keep_going=False)
@@ -316,6 +335,13 @@ def test_a_record_that_cannot_be_written_costs_no_build(tmp_path: Path) -> None:
     assert (finished.state, finished.done) == ("done", ("a", "b"))
     assert len(finished.notes) == 1, "told once"
     assert str(record.path) in finished.notes[0]
+
+
+@pytest.mark.parametrize(("more", "lines"), [({}, ["err"]), ({"both": True}, ["out", "err"])])
+def test_what_a_command_prints_is_read_only_if_asked_for(more: dict[str, bool], lines: list[str]) -> None:
+    read: list[str] = []
+    Processes().run(["sh", "-c", "echo out; echo err >&2"], os.environ, read.append, **more)
+    assert read == lines
 
 
 def test_a_command_whose_lines_cannot_be_read_is_ended(tmp_path: Path) -> None:

@@ -56,6 +56,12 @@ def test_a_limit_that_can_never_hold_is_a_fault(limit: str, fault: str) -> None:
     assert fault in str(found)
 
 
+def test_a_fix_for_releases_that_cannot_be_read_is_a_fault() -> None:
+    layer = Layer({"fixes": '[magma-cuda13]\ntorch = "new or so"\n'})
+    found = faults_of(Catalog([*builtin_catalog().layers, layer]))
+    assert {(fault.file, fault.path) for fault in found} == {("fixes", ("magma-cuda13",))}
+
+
 @pytest.mark.parametrize(("file", "field", "known", "what"), REFERENCES)
 def test_a_name_that_refers_to_nothing_is_a_fault(file: str, field: str, known: str, what: str) -> None:
     catalog = copy(builtin_catalog())

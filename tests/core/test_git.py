@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.core.git import LOCAL_VARIABLES, git, harmless
-from torchsmith.core.problem import Refused
+from torchsmith.core.problem import Failed, Refused
 
 SRC = Path(__file__).parents[2] / "src/torchsmith"
 
@@ -89,6 +90,16 @@ def test_nor_is_one_that_an_included_file_names(checkout: Path, ran: Path, progr
     (checkout / "a.nix").write_text("2\n")
     assert "a.nix" in git(checkout, "status", "--porcelain=v1").stdout
     assert not ran.exists(), ran.read_text()
+
+
+def test_settings_in_a_file_that_never_ends_fail_in_time(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(checkout.parent / "fifo")
+    raw(checkout, "config", "include.path", str(checkout.parent / "fifo"))
+    monkeypatch.setattr("torchsmith.core.git.READ_SECONDS", 0.1)
+    with pytest.raises(Failed):
+        git(checkout, "rev-parse", "HEAD")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchsmith.core.problem import Invalid
+from torchsmith.core.problem import Invalid, TooLarge, Where
 from torchsmith.core.toml import read_table
 from torchsmith.core.toml_edit import Inline, table_text
 
@@ -64,6 +64,12 @@ def test_a_mistake_is_shown_with_its_place(value: str) -> None:
     assert caught.value.where is not None
     assert caught.value.where.line == 2
     assert caught.value.hint == f"the line is: a = {value}"
+
+
+def test_a_key_of_too_many_parts_is_refused_in_its_line() -> None:
+    with pytest.raises(TooLarge) as caught:
+        read_table(f"format = 1\na{'.b' * 3000} = 1", "x.toml")
+    assert caught.value.where == Where("x.toml", 2, 1)
 
 
 def test_a_long_list_has_a_line_for_each_value() -> None:

@@ -139,6 +139,13 @@ def test_a_machine_that_nothing_serves_is_named_with_the_reason() -> None:
     assert asked.unservable == 2
 
 
+def test_a_gpu_that_no_candidate_uses_is_named_with_the_reason() -> None:
+    asked = cover(fleet(("old", 1, stated(cpu="zen3", gpu="RX 580"))))
+    [lost] = asked.served(asked.fewest())
+    assert lost.variant is None
+    assert lost.why.startswith("RX 580: ROCm 4.5 ")
+
+
 NEWEST = max(CATALOG.releases, key=lambda line: version_key(line.torch)).name
 
 

@@ -14,7 +14,7 @@ from tests.host.machines import corpus
 from torchsmith.catalog import builtin_catalog, load_catalog
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.gpu_names import gpu_of_name
-from torchsmith.core.problem import Empty, Invalid, Problem
+from torchsmith.core.problem import Empty, Invalid, Problem, TooLarge
 from torchsmith.host.facts import HostFacts, merge
 from torchsmith.host.normalise import normalise, without_repeats
 from torchsmith.host.read_cpu import read_cpu, read_cpuinfo
@@ -359,3 +359,13 @@ def test_a_row_of_nvidia_smi_is_a_gpu_and_its_list_names_the_same_ones() -> None
         gpus = read_report(text, "gpus.csv").gpus
         assert gpus is not None
         assert len(gpus.value) == 8
+
+
+def test_a_document_with_too_many_brackets_is_refused() -> None:
+    with pytest.raises(TooLarge):
+        read_report('{"kind": "machine", "gpus": ' + "[" * 100_000, "m.json")
+
+
+def test_a_note_on_a_report_names_the_report() -> None:
+    facts = read_report("GPU 0: NVIDIA L4\nDriver Version: 550.54\nDriver Version: 560.35", "smi.txt")
+    assert [note.source for note in facts.notes] == ["smi.txt"]

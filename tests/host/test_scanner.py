@@ -297,6 +297,13 @@ def test_jetpack_6_0_gets_no_wheel_for_a_cuda_that_it_lacks(text: str, driver: s
     assert any("JetPack 6.1 or newer" in reason and "(JetPack 6.0)" in reason for reason in reasons)
 
 
+@pytest.mark.parametrize("text", ["Release: 6.99.1-tegra", "L4T 36.4.3\nL4T 35.4.1"])
+def test_a_jetson_whose_release_is_unclear_is_still_a_jetson(text: str) -> None:
+    l4t = answered(f"Jetson Orin Nano\n{text}").facts.l4t
+    assert l4t is not None
+    assert l4t.value == "?"
+
+
 @pytest.mark.parametrize("text", ["L4T 36.4.3", "L4T 36.5.0", "JetPack 6.2", "JetPack 6"])
 def test_jetpack_6_1_and_newer_get_the_wheel(text: str) -> None:
     [wheel] = wheels_for(answered(JTOP + text).host, CATALOG)

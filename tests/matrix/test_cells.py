@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from torchsmith.catalog import PythonVersion, builtin_catalog, load_catalog
-from torchsmith.core.problem import CannotBuild
+from torchsmith.core.problem import CannotBuild, NotKnown
 from torchsmith.matrix import Accepted, CpuOnly, Cuda, Decision, Flavor, Rejected, Target, Variant, assess
 from torchsmith.matrix.cells import _decisions, nearest_allowed, why_not_generated
 from torchsmith.matrix.describe import describe, explain
@@ -206,3 +206,16 @@ def test_a_cell_that_cannot_be_built_is_described_without_a_build() -> None:
     assert explain(name, CATALOG).build is None
     with pytest.raises(CannotBuild, match=r"sm103 .*12\.9"):
         describe(Variant.parse(name, CATALOG), CATALOG)
+
+
+def test_a_cuda_that_the_catalog_lacks_is_unknown_and_not_impossible() -> None:
+    with pytest.raises(NotKnown, match=r"CUDA 14\.0"):
+        describe(Variant.parse("pytorch-python313-cuda14_0-sm90-avx2", CATALOG), CATALOG)
+
+
+@pytest.mark.parametrize(("cell", "named"), [("cpu-avx2", "the CPU"), ("cuda13_0-sm90-avx2", "CUDA 13.0")])
+def test_a_release_without_a_nixpkgs_names_what_it_lacks_one_for(cell: str, named: str) -> None:
+    decision = decide(f"python313-{cell}", "2.14")
+    assert isinstance(decision, Rejected)
+    [reason] = [reason for reason in decision.reasons if reason.code == "no-pin"]
+    assert reason.text.endswith(f" for {named}")

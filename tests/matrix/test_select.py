@@ -58,6 +58,7 @@ def test_text_pick_variants(words: tuple[str, ...], expected: int) -> None:
         ("gpu:sm90", NotKnown, "'gpu'"),
         ("sm:", Invalid, "sm:"),
         ("sm75", Empty, "sm75"),
+        ("package:torchvison", Empty, "did you mean torchvision?"),
     ],
 )
 def test_a_word_that_picks_nothing_is_refused_with_the_nearest(
@@ -109,3 +110,9 @@ def test_nothing_is_near_hardware_that_nobody_knows() -> None:
     catalog = WORKSPACE.catalog
     for name in ("pytorch-python313-cuda13_0-sm95-avx512", "pytorch-python313-cuda13_0-sm90-avx51"):
         assert nearest_allowed(Variant.parse(name, catalog), catalog) == []
+
+
+def test_a_build_is_found_by_its_whole_name() -> None:
+    last = WORKSPACE.matrix.cells[-1]
+    assert WORKSPACE.matrix.find(last.name) is last
+    assert WORKSPACE.matrix.find("pytorch") is None

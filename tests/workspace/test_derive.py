@@ -152,6 +152,20 @@ def test_a_recipe_whose_torch_lacks_its_build_is_asked_for_at_the_line_of_the_ot
     assert planned[names[2]].kind == "rewrite"
 
 
+@pytest.mark.parametrize("lines", ["", '["2.9".cuda."13.0"]\npin = "6a030d5"\n'])
+def test_a_nixpkgs_that_a_workspace_states_itself_is_not_replaced(lines: str, tmp_path: Path) -> None:
+    repo = repository(tmp_path / "build-pytorch", name := "pytorch-python313-cuda13_0-sm90-avx2")
+    recipe = repo / f".flox/pkgs/{name}.nix"
+    text = recipe.read_text().replace(CATALOG.pins["6a030d5"].rev, CATALOG.pins["0182a36"].rev)
+    recipe.write_text("# torchsmith: line 2.9\n" + text)
+    if lines:
+        (tmp_path / "catalog").mkdir()
+        (tmp_path / "catalog/lines.toml").write_text(lines)
+    derived = derive_workspace([repo])
+    assert [*derived.pins.values()] == ([] if lines else ["0182a36"])
+    assert bool(derived.elsewhere) is bool(lines)
+
+
 def test_a_repository_has_its_own_release_whatever_the_others_have(tmp_path: Path) -> None:
     torch = [f"pytorch-python313-cuda13_0-{sm}-avx2" for sm in ("sm80", "sm86", "sm89", "sm103")]
     vision = [f"torchvision-python313-cuda13_0-{sm}-avx2" for sm in ("sm90", "sm100", "sm120")]

@@ -76,9 +76,9 @@ def write_out(text: str, stream: TextIO | None = None, *, flush: bool = False) -
         raise
 
 
-def write_stderr(text: str, style: str = "", *, wrap: bool = True) -> None:
+def write_stderr(text: str, style: str = "", *, hang: int = 2, wrap: bool = True) -> None:
     """Print a line to stderr."""
-    write(text, style, sys.stderr, wrap=wrap)
+    write(text, style, sys.stderr, hang=hang, wrap=wrap)
 
 
 def warn(text: str) -> None:

@@ -92,8 +92,6 @@ def _counts(line: str, found: FoundName, *, field: bool) -> bool:
     name = found.name
     if found.product is None:
         return words("unknown_gpu", "names").match(name) is not None
-    if re.match(r"(?i)apple ", line[max(found.begin - 6, 0) : found.begin]):
-        return False  # an Apple M4 is not a Tesla M4
     if words("brand", "names").match(name):
         return True
     if len(name) < LONG:

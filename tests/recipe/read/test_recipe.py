@@ -9,6 +9,7 @@ import pytest
 from torchsmith.core.problem import Problem, TooLarge, Where
 from torchsmith.recipe.read import Recipe, Unreadable, read_recipe, read_text_as_recipe
 from torchsmith.recipe.read.located import Unknown
+from torchsmith.recipe.read.open import without_definitions
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 PIN = "6a030d535719c5190187c4cec156f335e95e3211"
@@ -290,6 +291,13 @@ def test_names_are_told_where_they_first_stand() -> None:
     for name in ("torchvision", "nightly"):
         starts = [node.start_byte for node in golden(name).syntax.variables]
         assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("function", ["callPackage", "pkgs.python3Packages.callPackage"])
+def test_a_package_that_is_defined_in_place_counts_as_that_of_nixpkgs(function: str) -> None:
+    recipe = read(f'{{ pkgs }}: {{ torch = {function} ({{ src }}: {{ pname = "own"; }}) {{ }}; }}')
+    assert recipe.strings("pname")
+    assert not without_definitions(recipe, ["torch"]).strings("pname")
 
 
 def test_a_value_in_parentheses_has_the_place_of_its_literal() -> None:
