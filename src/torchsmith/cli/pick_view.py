@@ -119,7 +119,8 @@ def _rows(
         build = rows[0].commands.get("build", "")
         if build.startswith("torchsmith build "):  # the recipes are written
             yield AnswerLine(f"  dependencies that are in no cache: {build} --dry-run", rank=4, wrap=False)
-        yield from _commands({name: text for row in rows for name, text in row.commands.items()}, rank)
+        if not row.file:
+            yield from _commands({name: text for row in rows for name, text in row.commands.items()})
 
 
 def _differences(chosen: BuildRow, wheel: WheelOffer) -> Iterator[str]:

@@ -100,6 +100,9 @@ def gather(
     facts = resolve(_replace_facts(known, stated), catalog)
     if stated.driver is not None and not (facts.gpus and facts.gpus.value):
         raise Conflict("a driver is given, and no NVIDIA GPU", hint="add its GPU, such as RTX 4090")
+    if stated.gpus and stated.gpus.value and facts.system and facts.system.value.endswith("-darwin"):
+        label = stated.gpus.value[0].label
+        raise Conflict(f"macOS has no driver for {label}", hint="leave it out: torch uses Apple's GPU alone")
     return facts
 
 

@@ -81,7 +81,8 @@ class PickRequest(Request):
         releases = {match[1]: match[2] for word in self.selectors if (match := RELEASE.fullmatch(word))}
         words = [word for word in self.selectors if not RELEASE.fullmatch(word)]
         words = [*joined(words, lambda words: names_gpus(words, catalog) or bool(_cpu(words, catalog)))]
-        products = [word for word in words if names_gpus(word, catalog)]
+        archs = {*map(str, catalog.gpus), *catalog.gfx}
+        products = [word for word in words if word in archs or names_gpus(word, catalog)]
         cpus = {word: cpu for word in words if word not in products and (cpu := _cpu(word, catalog))}
         named = list(filter(None, dict.fromkeys((self.machine.cpu, *cpus.values()))))
         if len(named) > 1:
@@ -157,12 +158,6 @@ def pick(request: PickRequest = PickRequest()) -> PickReport:
     missing, nearest, impossible = missing_builds(answer, catalog)
     if not cells and (request.torch or stated):
         missing = [*why_none(request.torch, request.python, request.selectors, catalog, here)]
-    if not answer.has_variant and not answer.host.sms:
-        archs = [word for word in request.selectors if word in map(str, catalog.gpus)]
-        more = f" --python {stated}" if stated else ""
-        missing += [
-            f"the machine has no {arch}; for one: torchsmith pick --gpu {arch}{more}" for arch in archs
-        ]
     choice = _choice(answer, here, catalog)
     verified = bool(choice) and all(chosen.verified and not chosen.idle for chosen in choice)
     release = catalog.systems.get(answer.host.release)
@@ -398,9 +393,14 @@ def run(
         exit_if(wheel is None or wheel.uses_no_gpu)
         return
     if names:
-        sys.stdout.write("".join(f"{chosen.name}\n" for chosen in report.choice))
-        for text in why_missing(report) if not report.served else ():
+        useful = [chosen.name for chosen in report.choice if not chosen.idle]
+        sys.stdout.write("".join(f"{name}\n" for name in useful))
+        for chosen in report.choice:
+            if chosen.idle:
+                warn(f"{chosen.name} leaves {', '.join(chosen.idle)} idle")
+        for text in why_missing(report) if not useful else ():
             warn(text)
+        exit_if(not useful or bool(report.unserved))
     elif json:
         print_json(report)
     else:
