@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.host.machines import stated
+from torchsmith.catalog import builtin_catalog
 from torchsmith.cli.console import command
 from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.cli.pick_report import _nearest
 from torchsmith.edit.facts import EditReport
+from torchsmith.host.pick import pick as rank_machine
+from torchsmith.matrix import Cell, Variant
 from torchsmith.verbs.cover import CoverRequest, cover
 from torchsmith.verbs.line import print_edit
 from torchsmith.verbs.pick import PickRequest, pick
@@ -177,3 +182,11 @@ def test_of_many_entries_that_are_not_read_the_rest_is_counted(tmp_path: Path, c
     said = call("cover", str(tmp_path / "fleet.csv")).err
     assert said.count("not read: ") == 13
     assert "not read: 8 more\n" in said
+
+
+def test_the_only_build_that_comes_near_is_named() -> None:
+    catalog = builtin_catalog()
+    cell = Cell(Variant.parse("pytorch-python313-cuda13_0-sm90-avx2", catalog), "2.10")
+    machine = stated(cpu="zen4", gpu="H100", driver="470.1")
+    [near] = _nearest(rank_machine(machine, [cell], catalog, catalog.workloads["general"]))
+    assert near.name == cell.name
