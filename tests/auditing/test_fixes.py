@@ -93,6 +93,16 @@ def test_a_replaced_phase_is_extended(repo: Path) -> None:
     assert 'preConfigure = (oldAttrs.preConfigure or "") + ' in file.read_text()
 
 
+def test_a_phase_in_plain_quotes_is_not_extended(repo: Path) -> None:
+    file = repo / f"{RECIPES}/{NAME}.nix"
+    start, end = THEIRS.index("preConfigure = (oldAttrs"), THEIRS.index("passthru = oldAttrs")
+    text = THEIRS[:start] + 'preConfigure = "export CFLAGS=-mfma";\n      ' + THEIRS[end:]
+    file.write_text(text)
+    request = AuditRequest(paths=(str(repo),), select=("TS810",), fix=True, unsafe_fixes=True)
+    assert len(audit(request).findings) == 1
+    assert file.read_text() == text
+
+
 RECORDS = ("-frecord-gcc-switches", " -fmessage-length=10001", "-Xcompiler=-fmessage-length=10002")
 
 

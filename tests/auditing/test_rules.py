@@ -136,6 +136,13 @@ def test_a_torch_that_is_taken_as_the_pin_has_it_has_no_cuda() -> None:
     }
 
 
+def test_a_setting_that_several_imports_lack_is_one_finding() -> None:
+    other = '  other = import torchsmithNixpkgs { system = "x86_64-linux"; config.allowUnfree = true; };\n'
+    text = RIGHT[NAME].replace("cudaSupport = true;", "", 1)
+    text = text.replace("\nlet\n", f"\nlet\n{other}", 1).replace("\nin\n", "\nin assert other != { };\n", 1)
+    assert [one.rule for one in findings_of(NAME, text)].count("TS209") == 1
+
+
 def test_flags_that_are_missing_are_named() -> None:
     text = BY_HAND.format(rev=builtin_catalog().pins["6a030d5"].rev, sm="9.0", more="")
     told = findings_of("pytorch-python313-cuda12_8-sm90-avx512", text.replace("-mavx2", "-mavx512f"))

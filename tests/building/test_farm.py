@@ -159,6 +159,12 @@ def test_what_is_wrong_with_a_builder_is_said_in_words(
         assert words in fault
 
 
+def test_a_builder_that_does_not_answer_has_no_memory_to_build_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchsmith.building.farm.run", lambda *_, **__: Finished(("ssh",), 255, "", "", 0.0))
+    checked = check_builder(builder(), builtin_catalog())
+    assert (checked.ok, checked.free_gb, checked.memory_gb) == (False, 0, 0)
+
+
 @pytest.mark.needs("nix", "ssh")
 def test_farm_check_tries_each_builder(place: Place, farm: dict[str, LoopbackBuilder], call: Call) -> None:
     use(place, "one", "two")

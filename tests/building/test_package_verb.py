@@ -12,8 +12,11 @@ import pytest
 from tests.building.conftest import ISA
 from tests.cli.conftest import Call
 from tests.nix.conftest import MINI
+from torchsmith.core.problem import Where
 from torchsmith.core.toml_edit import drop, set_list
-from torchsmith.edit.package_entry import gpu_lists
+from torchsmith.edit.package_entry import _in_template, gpu_lists
+from torchsmith.nix.errors import Cause
+from torchsmith.nix.worker import EvalResult
 
 TOML = f"""\
 format = 1 # mine
@@ -48,6 +51,7 @@ def test_nix_says_what_a_package_needs_and_recipes_evaluate(root: Path, nix_here
     (root / "catalog/packages.toml").write_text("# ours\n\n[xformers] # changed\norder = 41\n")
     added = call("package", "add", "torchmix", "--title", "TorchMix", "-w", str(root))
     assert added.code == 0, added.err
+    assert "needs pytorch\n" in added.out
     text = (root / "catalog/packages.toml").read_text()
     assert text.startswith("# ours\n\n[xformers] # changed\norder = 41\n")
     entry = tomllib.loads(text)["torchmix"]
@@ -280,3 +284,11 @@ def test_a_table_goes_with_what_is_below_it_and_comments_stay() -> None:
     assert drop(text, "b") == "# top\n\n[a]\nx = 1\n\n# about b\n[d]\nw = 1\n"
     assert tomllib.loads(drop(text, "d", "w")).keys() == {"a", "b"}
     assert drop("[d]\nv = 1\nw = 2 # two\n", "d", "w") == "[d]\nv = 1\n"
+
+
+def test_an_error_in_a_template_names_the_template() -> None:
+    recipe, template = Path("/r/x.nix"), Where("torchmix.nix.tmpl", 7)
+    result = EvalResult("x", recipe, 0.0, cause=Cause("undefined variable", Where(str(recipe), 3)))
+    told = _in_template(result, {str(recipe): {3: template}})
+    assert told.cause is not None
+    assert told.cause.message == "torchmix.nix.tmpl:7: undefined variable"

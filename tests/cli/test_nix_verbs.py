@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Call
 from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.nix_options import read_trees
 from torchsmith.cli.samples import HERE
 from torchsmith.verbs.apply import ApplyRequest, apply
 
@@ -262,3 +263,7 @@ def test_a_download_that_fails_is_exit_3_with_the_way_out(
     assert (result.code, error["exit"]) == (3, 3)
     assert "https://github.com/NixOS/nixpkgs/" in error["message"]
     assert "--nixpkgs" in error["hint"]
+
+
+def test_a_tree_may_be_of_a_revision_that_the_catalog_lacks() -> None:
+    assert read_trees([f"{'0' * 40}=/tree"]) == {"0" * 40: Path("/tree")}

@@ -40,6 +40,7 @@ def test_status_says_which_results_the_store_no_longer_has(
         assert "known: one, two" in wrong.err
     lines = [line for line in out.splitlines() if str(tmp_path) in line]
     assert [line.strip() == str(there) for line in lines] == [True, False]
+    assert call(*place.words("runs", "log")).out.split() == ["one", "two"]
     monkeypatch.chdir(place.root)
     assert [name for name, _ in candidates(("runs", "log", ""))] == ["one", "two"]
     assert [name for name, _ in candidates(("runs", ""))] == ["log", "one", "two"]

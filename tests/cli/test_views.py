@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Call
+from tests.host.machines import stated
+from torchsmith.catalog import builtin_catalog
+from torchsmith.cli.console import command
 from torchsmith.cli.machine_options import MachineOptions
+from torchsmith.cli.pick_report import _nearest
 from torchsmith.edit.facts import EditReport
+from torchsmith.host.pick import pick as rank_machine
+from torchsmith.matrix import Cell, Variant
 from torchsmith.verbs.cover import CoverRequest, cover
 from torchsmith.verbs.line import print_edit
 from torchsmith.verbs.pick import PickRequest, pick
@@ -160,3 +166,27 @@ def test_machines_whose_gpu_is_not_known_are_counted(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.csv"
     fleet.write_text("name,count,system,cpu\nvague,3,x86_64,zen3\n")
     assert cover(CoverRequest(fleet=fleet)).unknown_gpus == 3
+
+
+def test_a_command_to_copy_names_a_workspace_elsewhere_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("build", workspace=tmp_path) == command("build") == "torchsmith build"
+    assert command("build", workspace=tmp_path / "w") == f"torchsmith build -w {tmp_path}/w"
+
+
+def test_of_many_entries_that_are_not_read_the_rest_is_counted(tmp_path: Path, call: Call) -> None:
+    rows = "".join(f"{number},no such GPU {number}\n" for number in range(20))
+    (tmp_path / "fleet.csv").write_text(f"name,gpu\nfine,H100\n{rows}")
+    said = call("cover", str(tmp_path / "fleet.csv")).err
+    assert said.count("not read: ") == 13
+    assert "not read: 8 more\n" in said
+
+
+def test_the_only_build_that_comes_near_is_named() -> None:
+    catalog = builtin_catalog()
+    cell = Cell(Variant.parse("pytorch-python313-cuda13_0-sm90-avx2", catalog), "2.10")
+    machine = stated(cpu="zen4", gpu="H100", driver="470.1")
+    [near] = _nearest(rank_machine(machine, [cell], catalog, catalog.workloads["general"]))
+    assert near.name == cell.name
