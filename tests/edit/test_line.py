@@ -352,12 +352,24 @@ def test_removing_a_line_forgets_every_fact_of_its_pin_but_the_releases_of_own_p
     assert tomllib.loads(pins.read_text()) == {"0182a36": {"mix": "1.0"}}
 
 
+def test_a_copy_is_kept_of_facts_that_are_removed_and_not_committed(workspace: Path, call: Call) -> None:
+    add_line(workspace, *NEW)
+    lines = workspace / "catalog/lines.toml"
+    lines.write_text(text := f'# ours\n["2.10".cpu]\npin = "0182a36"\n{lines.read_text()}')
+    copies = [f"catalog/lines.toml.orig{number}" for number in ("", "2")]
+    removed = call("line", "remove", "2.10", "-w", workspace)
+    assert (workspace / copies[0]).read_text() == text
+    assert copies[0] in removed.err
+    again = json.loads(call("line", "remove", "2.29", "-w", workspace, "--json").out)
+    assert again["copies"] == copies[1:]
+    assert open_workspace(workspace).catalog  # which reads no copy
+
+
 @pytest.mark.parametrize("words", [("add", "2.14", "--torch", "2.14.1"), ("update", "2.10")])
 def test_facts_of_the_sample_are_not_written_about_a_revision(
     words: tuple[str, ...], workspace: Path, call: Call
 ) -> None:
-    words = ("line", *words, "-w", workspace, "--rev", "0182a36", "--nixpkgs", "sample")
-    refused = call(*words)
+    refused = call("line", *words, "-w", workspace, "--rev", "0182a36", "--nixpkgs", "sample")
     assert (refused.code, refused.error) == (2, "invalid")
     assert "the sample is not nixpkgs 0182a36" in refused.err
     assert not (workspace / "catalog").exists()

@@ -17,7 +17,7 @@ from torchsmith.core.problem import Conflict, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, table_text
-from torchsmith.edit.facts import FactEdit, fact_edit, text_of
+from torchsmith.edit.facts import FactEdit, fact_edit, text_of, without_entry
 from torchsmith.edit.pin import (
     FactTable,
     Move,
@@ -135,7 +135,7 @@ def propose_removal(workspace: Workspace, name: str) -> FactEdit:
         for fact in own_pins[pin].keys() - packages:
             pins = drop(pins, pin, fact)
     texts = {LINES: drop(before[LINES], name), PINS: pins}
-    edit = FactEdit.of(workspace, [fact_edit(workspace, path, text) for path, text in texts.items()])
+    edit = FactEdit.of(workspace, [without_entry(workspace, path, text) for path, text in texts.items()])
     if not edit.files:
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)
