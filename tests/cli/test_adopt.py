@@ -38,7 +38,7 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     assert lines[1].startswith(f"  {impossible[0]} and 1 more: torchsmith cannot generate it: sm70 ")
     assert "windows" in lines[2]
     assert "4 recipes" in said.err
-    assert "torchsmith plan" in said.err
+    assert "next: torchsmith plan\n" in said.err
     assert (tmp_path / "torchsmith.toml").is_file()
     assert call("init", "--from", "build-pytorch").code == 2  # one is there already
     assert call("init", "--from", "build-pytorch", "--force").code == 0
