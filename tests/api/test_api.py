@@ -184,6 +184,11 @@ def test_a_request_without_required_fields_may_be_left_out() -> None:
         ("AuditRequest", {"paths": [""]}),
         ("PlanRequest", {"workspace": ""}),
         ("ShowRequest", {"name": " "}),
+        ("LineUpdateRequest", {"line": "2.10", "rev": ""}),
+        ("LineUpdateRequest", {"line": "2.10", "sha256": ""}),
+        ("LineAddRequest", {"name": "2.14", "torch": ""}),
+        ("LineAddRequest", {"name": "2.14", "like": ""}),
+        *(("PackageAddRequest", {"name": "x", text: ""}) for text in ("attr", "title", "source", "version")),
     ],
 )
 def test_an_empty_or_impossible_value_is_a_problem_that_names_it(kind: str, fields: dict[str, Any]) -> None:

@@ -134,6 +134,8 @@ def test_removing_gives_back_what_was_there(root: Path, nix_here: Path, call: Ca
     left = after.pop("torchsmith.toml").decode().replace("\r\n", "\n")
     assert left.replace('packages = ["pytorch", "torchvision", "torchaudio"]\n', "") == TOML
     before.pop("torchsmith.toml")
+    copies = [after.pop(f"catalog/{name}.toml.orig") for name in ("packages", "pins")]
+    assert all(b"cudasort" in text for text in copies), "git has them not"
     assert {path: text for path, text in after.items() if "cudasort" not in path} == before
 
 

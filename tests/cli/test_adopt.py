@@ -38,7 +38,7 @@ def test_what_is_taken_in_and_what_is_not_is_told_with_reasons(
     assert lines[1].startswith(f"  {impossible[0]} and 1 more: torchsmith cannot generate it: sm70 ")
     assert "windows" in lines[2]
     assert "4 recipes" in said.err
-    assert "torchsmith plan" in said.err
+    assert "next: torchsmith plan\n" in said.err
     assert (tmp_path / "torchsmith.toml").is_file()
     assert call("init", "--from", "build-pytorch").code == 2  # one is there already
     assert call("init", "--from", "build-pytorch", "--force").code == 0
@@ -390,3 +390,38 @@ def test_fixes_are_not_written_through_links(tmp_path: Path, call: Call) -> None
     before = (pkgs / f"{RIGHT}.nix").read_text()
     call("audit", link, "--fix", "--unsafe-fixes")
     assert (pkgs / f"{RIGHT}.nix").read_text() == before
+
+
+def test_an_edited_recipe_that_is_not_asked_for_is_named_when_it_is_to_be_taken_over(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gone = RIGHT.replace("sm90", "sm120")
+    assert call("init", ".", "--cell", RIGHT, "--cell", gone).code == 0
+    assert call("apply", "--no-git").code == 0
+    path = Path(f"build-pytorch/.flox/pkgs/{gone}.nix")
+    path.write_text(text := f"{path.read_text()}# mine\n")
+    assert call("init", ".", "--cell", RIGHT, "--force").code == 0
+    for verb in (["plan"], ["apply", "--yes"]):
+        said = call(*verb, "--adopt", path)
+        assert f"--adopt leaves {path}: valid, but not in torchsmith.toml" in " ".join(said.err.split())
+    assert path.read_text() == text
+
+
+def test_a_page_that_is_no_longer_wanted_and_was_edited_says_the_option_that_deletes_it(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("init", ".", "--cell", RIGHT).code == 0
+    assert call("apply", "--no-git").code == 0
+    page = Path("build-torchaudio/README.md")
+    page.write_text(f"{page.read_text()}mine\n")
+    assert call("package", "remove", "torchaudio").code == 0
+    planned = call("plan")
+    assert f"would delete (needs --adopt {page})" in " ".join(planned.out.split())
+    assert "--adopt all" not in planned.err
+    shutil.copytree(tmp_path, later := tmp_path.with_suffix(".twin"))
+    assert call("apply", "--no-git", "--yes", "--adopt", page).code == 0
+    assert not page.exists()
+    monkeypatch.chdir(later)  # a workspace that does not know of the repository
+    assert json.loads(call("plan", "--adopt", page, "--json").out)["not_adopted"].keys() == {str(page)}

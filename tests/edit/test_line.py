@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -297,7 +298,7 @@ def test_a_release_that_torchsmith_only_knows_of_is_not_removed_below_its_builds
 
 
 def test_a_line_whose_nixpkgs_has_another_torch_is_refused(workspace: Path, call: Call) -> None:
-    words = ("line", "add", "2.14", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", "sample")
+    words = ("line", "add", "2.14", "-w", workspace, "--rev", "6a030d5", "--nixpkgs", "sample", "--dry-run")
     refused = call(*words)
     assert (refused.code, refused.error) == (2, "not-found")
     assert "--torch VERSION" in refused.err
@@ -336,6 +337,42 @@ def test_removing_a_line_forgets_the_nixpkgs_that_only_it_used(workspace: Path, 
     assert (workspace / "catalog/pins.toml").read_text().count("sha256") == 1
     assert call("line", "remove", "2.10", "-w", workspace).code == 0
     assert not (workspace / "catalog/pins.toml").exists()
+
+
+def test_removing_a_line_forgets_every_fact_of_its_pin_but_the_releases_of_own_packages(
+    workspace: Path, call: Call
+) -> None:
+    package = '[{}]\ntitle = "x"\nattr = "x"\nneeds = ["pytorch"]\nsource = "a test"\n'
+    add_line(workspace, *NEW)  # makes the folder
+    (workspace / "catalog/packages.toml").write_text(package.format("mix"))
+    (workspace / "catalog/lines.toml").write_text('["2.10".cpu]\npin = "0182a36"\n')
+    pins = workspace / "catalog/pins.toml"
+    pins.write_text('["0182a36"]\ncudas = ["12.6"]\ntorch = "2.14.1"\nmix = "1.0"\n')
+    assert call("line", "remove", "2.10", "-w", workspace).code == 0
+    assert tomllib.loads(pins.read_text()) == {"0182a36": {"mix": "1.0"}}
+
+
+def test_a_copy_is_kept_of_facts_that_are_removed_and_not_committed(workspace: Path, call: Call) -> None:
+    add_line(workspace, *NEW)
+    lines = workspace / "catalog/lines.toml"
+    lines.write_text(text := f'# ours\n["2.10".cpu]\npin = "0182a36"\n{lines.read_text()}')
+    copies = [f"catalog/lines.toml.orig{number}" for number in ("", "2")]
+    removed = call("line", "remove", "2.10", "-w", workspace)
+    assert (workspace / copies[0]).read_text() == text
+    assert copies[0] in removed.err
+    again = json.loads(call("line", "remove", "2.29", "-w", workspace, "--json").out)
+    assert again["copies"] == copies[1:]
+    assert open_workspace(workspace).catalog  # which reads no copy
+
+
+@pytest.mark.parametrize("words", [("add", "2.14", "--torch", "2.14.1"), ("update", "2.10")])
+def test_facts_of_the_sample_are_not_written_about_a_revision(
+    words: tuple[str, ...], workspace: Path, call: Call
+) -> None:
+    refused = call("line", *words, "-w", workspace, "--rev", "0182a36", "--nixpkgs", "sample")
+    assert (refused.code, refused.error) == (2, "invalid")
+    assert "the sample is not nixpkgs 0182a36" in refused.err
+    assert not (workspace / "catalog").exists()
 
 
 def test_a_hash_of_another_nixpkgs_is_refused(workspace: Path, call: Call) -> None:

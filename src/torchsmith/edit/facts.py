@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,8 +12,9 @@ import msgspec
 from torchsmith.core.files import read_text
 from torchsmith.core.problem import Conflict
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.journal import writing
+from torchsmith.workspace.journal import Writer, writing
 from torchsmith.workspace.load import Workspace
+from torchsmith.workspace.reconcile import copies
 
 HEAD = "# Facts of this workspace, in addition to torchsmith's own.\n\n"
 
@@ -34,6 +35,7 @@ class EditReport(msgspec.Struct, frozen=True, kw_only=True):
     name: str  # of the line or package
     written: bool
     files: Sequence[Change]  # torchsmith.toml and the workspace's catalog
+    copies: Sequence[str] = ()  # of catalog files that lost an entry and were not committed
     cells: Sequence[str] = ()  # of the line or package, in the matrix
     moves: Sequence[FactMove] = ()  # what changes in a line
     lacks: Sequence[str] = ()  # what a line lacks for a build, such as hashes
@@ -59,16 +61,21 @@ class FactEdit:
             workspace, workspace.with_texts({file.path: file.after or "" for file in pending}), pending
         )
 
-    def write(self, verb: str, wait_seconds: float) -> str:
-        """Write the files, all or none. Returns what a stopped run had left. Raises Conflict if one of them
-        has changed since it was read."""
+    def write(self, verb: str, wait_seconds: float) -> Writer:
+        """Write the files, all or none, and copies of those that lose an entry and are not committed. Raises
+        Conflict if one of them has changed since it was read."""
         home = self.workspace.home
         with writing(home, verb, wait_seconds) as writer:
             for file in self.files:
                 if text_of(home, file.path) != file.before:
                     raise Conflict(f"{file.path} has changed meanwhile", hint="run the command again")
-            writer.write(self.files)
-        return writer.recovered
+            writer.write([*copies(home, self.files), *self.files])
+        return writer
+
+
+def without_entry(workspace: Workspace, name: str, text: str) -> Change:
+    """A file of facts that loses an entry, which someone may have written: a copy is kept."""
+    return replace(fact_edit(workspace, name, text), owner="foreign")
 
 
 def fact_edit(workspace: Workspace, name: str, text: str) -> Change:

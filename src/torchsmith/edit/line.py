@@ -17,7 +17,7 @@ from torchsmith.core.problem import Conflict, Exists, Invalid, NotFound
 from torchsmith.core.text import counted, grouped
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, table_text
-from torchsmith.edit.facts import FactEdit, fact_edit, text_of
+from torchsmith.edit.facts import FactEdit, fact_edit, text_of, without_entry
 from torchsmith.edit.pin import (
     FactTable,
     Move,
@@ -113,7 +113,8 @@ def propose_line(workspace: Workspace, name: str, like: Move, *, matrix: bool = 
 
 def propose_removal(workspace: Workspace, name: str) -> FactEdit:
     """The facts that go with a workspace's own entry for a line: that entry, and what the workspace says of
-    pins that no other line of it uses. A built-in line is again as it was. Raises NotFound if there is
+    pins that no other line of it uses; the releases of its own packages at a built-in pin stay. A built-in
+    line is again as it was. Raises NotFound if there is
     nothing, Conflict if cells still need it."""
     line, shipped = find_line(workspace.catalog, name), builtin_catalog()
     before = {path: text_of(workspace.home, path) or "" for path in (LINES, PINS)}
@@ -130,9 +131,11 @@ def propose_removal(workspace: Workspace, name: str) -> FactEdit:
     kept = {build.pin for other in others for build in other.every_build.values()}
     pins = before[PINS]
     for pin in own_pins.keys() & {build.pin for build in line.every_build.values()} - kept:
-        pins = drop(pins, pin, "sha256") if pin in shipped.pins else drop(pins, pin)
+        packages = workspace.catalog.packages.keys() - shipped.packages if pin in shipped.pins else ()
+        for fact in own_pins[pin].keys() - packages:
+            pins = drop(pins, pin, fact)
     texts = {LINES: drop(before[LINES], name), PINS: pins}
-    edit = FactEdit.of(workspace, [fact_edit(workspace, path, text) for path, text in texts.items()])
+    edit = FactEdit.of(workspace, [without_entry(workspace, path, text) for path, text in texts.items()])
     if not edit.files:
         hint = "torchsmith line list marks the workspace's own lines with *"
         raise NotFound(f"line {name} has no entry in this workspace", hint=hint)

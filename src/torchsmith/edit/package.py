@@ -21,7 +21,7 @@ from torchsmith.core.problem import (
 )
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, set_list, set_string
-from torchsmith.edit.facts import HEAD, FactEdit, fact_edit, text_of
+from torchsmith.edit.facts import HEAD, FactEdit, fact_edit, text_of, without_entry
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
 from torchsmith.matrix import Variant
 from torchsmith.nix.evaluate import Evaluate
@@ -157,12 +157,13 @@ def propose_removal(workspace: Workspace, name: str) -> FactEdit:
         files[PACKAGES] = drop(files[PACKAGES], name)
         for pin in catalog.pins:
             files[PINS] = drop(files[PINS], pin, name)
+    changes = [without_entry(workspace, path, text) for path, text in files.items()]
     packages, cells, text = _requested(workspace), workspace.settings.include, workspace.source.text
     if name in packages:
         text = set_list(text, "packages", [other for other in packages if other != name])
     remaining = [cell for cell in cells if Variant.parse(cell, catalog).package != package]
-    files[FILE] = set_list(text, "include", remaining) if len(remaining) < len(cells) else text
-    edit = FactEdit.of(workspace, [fact_edit(workspace, path, text) for path, text in files.items()])
+    text = set_list(text, "include", remaining) if len(remaining) < len(cells) else text
+    edit = FactEdit.of(workspace, [*changes, fact_edit(workspace, FILE, text)])
     if not edit.files:
         raise NotFound(f"{name} is not part of this workspace", hint="torchsmith package list shows what is")
     return edit

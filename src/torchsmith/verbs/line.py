@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from torchsmith.cli.console import answer, next_step, table, write, write_stderr
-from torchsmith.cli.nix_options import NixpkgsOption, read_trees
+from torchsmith.cli.console import answer, next_step, table, warn, write, write_stderr
+from torchsmith.cli.nix_options import NixpkgsOption, read_trees, takes_sample
 from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
@@ -132,9 +132,9 @@ class MoveRequest(Request):
 
     workspace: WorkspaceOption = None
     channel: ChannelOption = channels.CHANNEL
-    rev: Annotated[str, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = ""
-    sha256: Annotated[str, Option("The hash of its tarball, if known.")] = ""
-    torch: Annotated[str, Option("The torch release, such as 2.13.0.")] = ""
+    rev: Annotated[str | None, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = None
+    sha256: Annotated[str | None, Option("The hash of its tarball, if known.")] = None
+    torch: Annotated[str | None, Option("The torch release, such as 2.13.0.")] = None
     pair: Annotated[
         Sequence[str],
         Option(
@@ -149,7 +149,13 @@ class MoveRequest(Request):
         for name, version in pairs.items():
             if not name or not version:
                 raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
-        return pins.Move(line, self.rev, self.sha256, self.torch, pairs)
+        return pins.Move(line, self.rev or "", self.sha256 or "", self.torch or "", pairs)
+
+    def require_own_tree(self, trees: Sequence[str], *, dry_run: bool) -> None:
+        """Raise Invalid if facts of the sample would be written about a revision."""
+        if self.rev and takes_sample(trees) and not dry_run:
+            hint = "--nixpkgs takes a tree of the revision; --dry-run tries it with the sample"
+            raise Invalid(f"the sample is not nixpkgs {self.rev[:7]}: its facts are not written", hint=hint)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +163,9 @@ class LineAddRequest(MoveRequest):
     """A torch release of the workspace's own, and the line that it is built like."""
 
     name: Annotated[str, Argument("What to call it, such as 2.13.", metavar="NAME")]
-    like: Annotated[str, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")] = ""
+    like: Annotated[
+        str | None, Option("--from", "The line to take nixpkgs and fixes from.", metavar="LINE")
+    ] = None
     nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, instead of a download.")] = None
     matrix: Annotated[bool, Option("Add the builds of profile real to torchsmith.toml.")] = False
     dry_run: DryRunOption = False
@@ -167,6 +175,7 @@ class LineAddRequest(MoveRequest):
 def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport:
     """Write a line into the workspace's own catalog, with what its nixpkgs has: a tree on disk, or a revision
     that is downloaded, by default the newest of a channel. Raises NotFound if that has another torch."""
+    request.require_own_tree([str(request.nixpkgs)], dry_run=request.dry_run)
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     edit = new_line(opened, request, reporter)
     return _changed(edit, request.name, "line add", reporter, dry_run=request.dry_run, wait=request.wait)
@@ -177,7 +186,7 @@ def new_line(opened: Workspace, request: LineAddRequest, reporter: Reporter) -> 
     lines.check_new(request.name, opened.catalog)
     tree = or_sample(request.nixpkgs, "nixpkgs") if request.nixpkgs else None
     channel = _channel(opened, request.channel, reporter, dry_run=request.dry_run)
-    move = channel.for_new_line(request.name, request.move(request.like), tree)
+    move = channel.for_new_line(request.name, request.move(request.like or ""), tree)
     edit = lines.propose_line(opened, request.name, move, matrix=request.matrix)
     line = edit.after.catalog.lines[request.name]
     if unknown := [name for name in opened.catalog.lines[move.line].versions if not line.version_of(name)]:
@@ -204,9 +213,12 @@ def written(
     edit: FactEdit, name: str, verb: str, reporter: Reporter, *, dry_run: bool, wait: float
 ) -> EditReport:
     """The report of an edit, which is written unless it is a dry run."""
-    if edit.files and not dry_run:
-        reporter.note(edit.write(verb, wait))
-    return EditReport(name=name, written=bool(edit.files) and not dry_run, files=edit.files)
+    report = EditReport(name=name, written=False, files=edit.files)
+    if not edit.files or dry_run:
+        return report
+    writer = edit.write(verb, wait)
+    reporter.note(writer.recovered)
+    return msgspec.structs.replace(report, written=True, copies=writer.copies)
 
 
 def add(*, request: LineAddRequest, json: JsonOption = False) -> None:
@@ -240,13 +252,14 @@ class LineUpdateRequest(MoveRequest):
 
 def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> EditReport:
     """Move all builds of a line that a workspace has to another nixpkgs or torch release."""
+    request.require_own_tree(request.nixpkgs, dry_run=request.dry_run)
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     pins.used_line(opened, request.line)  # before a download
     if not request.dry_run:
         with held(opened.home, request.wait):
             pass  # a folder that cannot be written is an error before Nix is asked
     trees = read_trees(request.nixpkgs)
-    tree = trees.get(request.rev) or trees.get("default")
+    tree = trees.get(request.rev or "") or trees.get("default")
     channel = _channel(opened, request.channel, reporter, dry_run=request.dry_run)
     edit = pins.propose(opened, channel.for_update(request.move(request.line), tree))
     return _changed(edit, request.line, "line update", reporter, dry_run=request.dry_run, wait=request.wait)
@@ -288,8 +301,9 @@ def remove_line(request: LineRemoveRequest, reporter: Reporter = SILENT) -> Edit
 def remove(*, request: LineRemoveRequest, json: JsonOption = False) -> None:
     """Remove a line of the workspace's own, or the workspace's changes of a built-in line.
 
-    What catalog/pins.toml says of a nixpkgs that no other line of the workspace uses goes too. The cells of a
-    line of your own must be removed from torchsmith.toml first. Recipes follow by [bold]apply[/bold].
+    What catalog/pins.toml says of a nixpkgs that no other line of the workspace uses goes too; git or .orig
+    keeps the old text. The cells of a line of your own must be removed from torchsmith.toml first. Recipes
+    follow by [bold]apply[/bold].
     """
     answer(report := remove_line(request, Terminal()), print_edit, as_json=json)
     print_next(report, request.workspace)
@@ -304,6 +318,8 @@ def print_edit(report: EditReport) -> None:
     for file in report.files:
         done, would = ("deleted", "would delete") if file.kind == "delete" else ("wrote", "would write")
         write(f"{done if report.written else would} {file.path}")
+    for copy in report.copies:
+        warn(f"kept the old text, which is not committed, as {copy}")
     if report.lacks:
         write(f"{report.name} needs {listed(report.lacks)}")
     if not report.files:

@@ -83,13 +83,15 @@ class PackageAddRequest(Request):
 
     name: PackageName
     workspace: WorkspaceOption = None
-    attr: Annotated[str, Option("Its attribute in nixpkgs' Python packages; by default its name.")] = ""
-    title: Annotated[str, Option("Its name for people.")] = ""
+    attr: Annotated[str | None, Option("Its attribute in nixpkgs' Python packages; by default its name.")] = (
+        None
+    )
+    title: Annotated[str | None, Option("Its name for people.")] = None
     source: Annotated[
-        str, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
-    ] = ""
-    tag: Annotated[str, Option("How releases are tagged; by default v{version}.")] = ""
-    version: Annotated[str, Option("The release to build; by default the one in nixpkgs.")] = ""
+        str | None, Option("Where releases that nixpkgs lacks come from.", metavar="github:NAME/REPO")
+    ] = None
+    tag: Annotated[str | None, Option("How releases are tagged; by default v{version}.")] = None
+    version: Annotated[str | None, Option("The release to build; by default the one in nixpkgs.")] = None
     gpu_list: Annotated[
         Sequence[str],
         Option(
@@ -102,7 +104,7 @@ class PackageAddRequest(Request):
     wait: WaitOption = 0.0
 
 
-def _read_source(text: str, tag: str) -> SourceRepository | None:
+def _read_source(text: str | None, tag: str | None) -> SourceRepository | None:
     """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
     if not text:
         if tag:
@@ -139,9 +141,9 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
     new = NewPackage(
         name=request.name,
         attr=request.attr or request.name,
-        title=request.title,
+        title=request.title or "",
         upstream=_read_source(request.source, request.tag),
-        version=request.version,
+        version=request.version or "",
         gpu_list=_read_gpu_list(request.gpu_list),
     )
     opened = open_workspace(request.workspace, recover=not request.dry_run)

@@ -27,7 +27,7 @@ from torchsmith.cli.options import JsonOption, ProfileOption, WorkspaceOption
 from torchsmith.cli.request import Option, Request
 from torchsmith.core.text import counted, grouped, listed, printable, some_of
 from torchsmith.matrix import package_name
-from torchsmith.workspace.change import ALL, PHASES, Change, ReasonCode
+from torchsmith.workspace.change import ALL, BY_NAME, PHASES, Adoption, Change, ReasonCode
 from torchsmith.workspace.journal import Commit, StoppedRun, stopped_run
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class PlanRequest(Request):
             unusable=plan.workspace.matrix.unusable,
             split_torch=plan.split_torch,
             renamed=plan.renamed,
+            not_adopted=_not_adopted(Adoption.of(self.adopt, home), plan.changes),
         )
 
 
@@ -121,6 +122,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
     unusable: int = 0  # builds that no machine can use
     split_torch: Mapping[str, Sequence[str]] = {}  # torch recipes not generated, and generated companions
     renamed: Mapping[str, tuple[str, str]] = {}  # recipes taken over, each with its old and new pname
+    not_adopted: Mapping[str, str] = {}  # what --adopt names and is left as it is, each with the reason
 
     @property
     def pending(self) -> list[Change]:
@@ -178,13 +180,31 @@ def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> N
     exit_if(check and (report.pending or report.skipped or report.ignored or report.stopped))
 
 
+def _not_adopted(adopt: Adoption, changes: Sequence[Change]) -> dict[str, str]:
+    """What is named to be taken over and is left as it is, each with the reason."""
+    left: dict[str, str] = {}
+    for path in adopt.paths:
+        one = replace(adopt, paths=(path,))
+        named = [change for change in changes if one.names(change.old or change.path)]
+        kept = [change for change in named if change.kind == "keep" and change.code != "up-to-date"]
+        left |= {change.path: change.why for change in kept}
+        if not named:
+            left[path] = "torchsmith.toml asks for nothing there: delete it yourself if it is of no use"
+    return left
+
+
+def _by_path(change: Change) -> bool:
+    """Whether a skipped file is taken over by its own path alone, if at all."""
+    return change.code in BY_PATH or change.path.endswith(BY_NAME)
+
+
 def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
     """Suggest to fix what was skipped if the audit can, then to take it over, with the number of files that
     this replaces and deletes."""
     if fixable := sum(change.fixable for change in report.skipped):
         why = f"fixes {counted(fixable, 'recipe')}"
         next_step("audit", str(request.workspace or "."), "--fix", why=why)
-    taken = Counter(COUNTED[change.kind] for change in report.skipped if change.code not in BY_PATH)
+    taken = Counter(COUNTED[change.kind] for change in report.skipped if not _by_path(change))
     if taken:
         does = {"change": "replaces", "delete": "deletes"}
         counts = " and ".join(f"{verb} {taken[kind]}" for kind, verb in does.items() if taken[kind])
@@ -195,6 +215,8 @@ def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
 
 def print_report(report: ChangeReport, view: ChangeView, request: PlanRequest) -> bool:
     """Print a report as JSON, as diffs or as a list. Returns whether --verbose would name more files."""
+    for why, paths in grouped((why, path) for path, why in report.not_adopted.items()).items():
+        write_stderr(f"--adopt leaves {some_of(paths)}: {why}")
     line = write_stderr if report.written or view.diff else write
     if view.json:
         print_json(report)
@@ -342,7 +364,8 @@ def _why(change: Change, hidden: Collection[str]) -> str:
         return why
     if change.code == "not-text":
         return f"{why}: replace it yourself"
-    return f"would {change.kind} (needs --adopt): {why}"
+    path = f" {change.path}" if _by_path(change) else ""
+    return f"would {change.kind} (needs --adopt{path}): {why}"
 
 
 def _shared_why(change: Change, hidden: Collection[str], *, verbose: bool) -> str:
