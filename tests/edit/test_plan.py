@@ -321,6 +321,17 @@ def test_copies_that_torchsmith_made_are_no_dirt(drifted: Path) -> None:
     assert apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True)).commits
 
 
+def test_a_commit_takes_in_the_deletions_of_an_apply_without_it(drifted: Path) -> None:
+    apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
+    file = drifted / "torchsmith.toml"
+    file.write_text(file.read_text() + 'exclude = ["avx512"]\n')
+    gone = {*apply(ApplyRequest(workspace=drifted, yes=True)).deleted}
+    assert gone
+    assert gone <= {*plan_report(PlanRequest(workspace=drifted)).uncommitted}
+    assert apply(ApplyRequest(workspace=drifted, commit=True, yes=True)).commits
+    assert git(drifted / "build-pytorch", "status", "--porcelain") == ""
+
+
 def test_a_commit_takes_in_what_was_written_before_and_no_deletion_of_another(drifted: Path) -> None:
     plan = plan_workspace(drifted)
     half = [one for one in plan.changes if one.kind == "create"][:20]

@@ -8,9 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from torchsmith.core.files import text_or_none, write_atomic
+from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import Empty, Refused
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped, some_of
+from torchsmith.recipe.header import owner_of
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
 from torchsmith.workspace.checkout import PKGS
@@ -94,12 +96,13 @@ def commit_changes(
 
 def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
     """Raise Refused if a repository has changes that are not committed, such as a deleted file. Files that
-    are as wanted do not count, nor do copies that torchsmith made."""
+    are as wanted do not count, nor do deletions and copies that torchsmith made."""
     wanted = {file.path: file.text for repo in repos for file in repo.files}
     for repo in repos:
         for path, letters in _status(root / repo.name).items():
             full = f"{repo.name}/{path}"
             mine = full in wanted and text_or_none(root / full) == wanted[full]
+            mine = mine or (full not in wanted and _removed(root / repo.name, path, letters) is not None)
             if not mine and not COPY.search(path):
                 what = "" if (root / full).exists() else "the deletion of "
                 stash = "git stash --include-untracked" if letters == "??" else "git stash"
@@ -131,7 +134,7 @@ def not_taken_by_git(root: Path, repos: Iterable[WantedRepo], changes: Sequence[
 
 
 def uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
-    """The files of a repository that are as wanted, and not committed."""
+    """The files of a repository that are as wanted, also gone, and not committed."""
     root, wanted = workspace.home, {file.path: file for file in repo.files}
     for inner, letters in _status(root / repo.name).items():
         path = f"{repo.name}/{inner}"
@@ -140,6 +143,16 @@ def uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
             kind: ChangeKind = "create" if letters in ("??", "A ", "AM") else "rewrite"
             change = Change(kind, path, "not committed yet", text, text, "ours", recipe=file.is_recipe)
             yield replace(change, phase=phase_of(change, workspace.catalog))
+        elif file is None and (text := _removed(root / repo.name, inner, letters)) is not None:
+            is_recipe = inner.startswith(f"{PKGS}/") and inner.endswith(".nix")
+            change = Change("delete", path, "not committed yet", text, None, "ours", recipe=is_recipe)
+            yield replace(change, phase=phase_of(change, workspace.catalog))
+
+
+def _removed(folder: Path, inner: str, letters: str) -> str | None:
+    """The text of a file that torchsmith wrote and deleted, and that the last commit still has."""
+    text = run_git(folder, "cat-file", "blob", f"HEAD:./{inner}").stdout if letters == "D " else ""
+    return text if text and owner_of(text) == "ours" else None
 
 
 def _status(folder: Path) -> dict[str, str]:
