@@ -256,6 +256,25 @@ def test_names_are_printed_of_builds_that_use_the_gpu_alone(call: Call) -> None:
     assert call("pick", "--cpu", "zen4", "--gpu", "none", "--names").out == "pytorch-python313-cpu-avx512\n"
 
 
+@pytest.mark.parametrize(
+    "text", ["macOS 12, Intel i5 Mac mini 2018", "MacBook Pro 16 inch with i9, macOS 12"]
+)
+def test_a_mac_with_a_cpu_of_intel_is_one_in_any_order(text: str, call: Call) -> None:
+    Path("mac.txt").write_text(text)
+    answer = call("pick", "--from", "mac.txt", "--pip")
+    assert "torch==2.2.2" in answer.out
+    assert "needs Python 3.8 to 3.12" in answer.err
+
+
+def test_a_command_alone_comes_with_what_was_read_and_not_used(call: Call) -> None:
+    Path("text.txt").write_text("RTX 3060, driver 450.80, Ubuntu 22.04")
+    assert "--driver 450.80" in call("pick", "--from", "text.txt", "--pip").err
+
+
+def test_windows_on_arm_is_not_taken_for_x86(call: Call) -> None:
+    assert call("pick", "--system", "windows-arm64", "RTX 4090", "--pip").code == 1
+
+
 def test_a_mac_has_no_driver_for_another_gpu(call: Call) -> None:
     result = call("pick", "--system", "macOS 14", "--gpu", "RTX 4090")
     assert (result.code, result.error) == (2, "conflict")

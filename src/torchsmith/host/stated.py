@@ -143,7 +143,7 @@ _LABELS = {
 
 def _system(word: str, cpu: Cpu | None) -> str:
     machine, dash, _ = word.lower().partition("-")
-    if machine == "windows":
+    if word.lower() == "windows":
         return "x86_64-windows"
     if re.match("mac|darwin", machine):
         return f"{cpu.platform.partition('-')[0]}-darwin" if cpu else "any-darwin"

@@ -386,7 +386,8 @@ def run(
         else:
             sys.stdout.write(f"{wheel.uv if uv else wheel.pip}\n")
             unknown = not (report.gpus_known or wheel.cuda or wheel.rocm or wheel.gpu)
-            for text in (*[report.machine] * unknown, *wheel.about):
+            needs = [f"needs {', '.join(wheel.needs)}"] * bool(wheel.needs)
+            for text in (*[report.machine] * unknown, *needs, *wheel.about, *report.host.notes):
                 warn(f"note: {text}")
         if wheel and wheel.other:
             warn(f"note: {wheel.other.when}:  {wheel.other.pip}")
