@@ -132,6 +132,47 @@ def test_recipes_of_a_package_that_is_no_longer_asked_for_are_deleted_if_they_we
     assert call("apply", "-w", tmp_path, "--check").code == 0
 
 
+@pytest.fixture
+def without_audio(tmp_path: Path, call: Call) -> Path:
+    """A workspace that no longer asks for a package, whose repository is committed."""
+    (tmp_path / "torchsmith.toml").write_text(TOML.replace('["pytorch"]', '["pytorch", "torchaudio"]'))
+    assert call("apply", "-w", tmp_path, "--commit").code == 0
+    assert call("package", "remove", "torchaudio", "-w", tmp_path).code == 0
+    return tmp_path
+
+
+def test_of_a_package_that_was_removed_only_the_history_is_left(without_audio: Path, call: Call) -> None:
+    repo = without_audio / "build-torchaudio"
+    assert call("apply", "-w", without_audio, "--yes").code == 0
+    assert call("apply", "-w", without_audio, "--commit").code == 0
+    assert (git(repo, "ls-files"), git(repo, "status", "--porcelain")) == ("", "")
+    assert [path.name for path in repo.iterdir()] == [".git"]
+
+
+def test_an_edited_file_of_a_package_that_was_removed_is_named_by_every_plan(
+    without_audio: Path, call: Call
+) -> None:
+    page = "build-torchaudio/README.md"
+    (without_audio / page).write_text((without_audio / page).read_text() + "mine\n")
+    for words in (("--yes", "--commit", "--allow-dirty"), ("--commit",)):
+        call("apply", "-w", without_audio, *words)
+        skipped = json.loads(call("plan", "-w", without_audio, "--json").out)["changes"]
+        assert [change["path"] for change in skipped if change["skipped"]] == [page]
+    assert call("apply", "-w", without_audio, "--yes", "--adopt", page).code == 0
+    assert not (without_audio / page).exists()
+
+
+@pytest.mark.parametrize("name", ["env.json", "env/manifest.toml", "pkgs/mine.nix"])
+def test_a_flox_environment_with_something_of_the_users_stays_whole(
+    name: str, without_audio: Path, call: Call
+) -> None:
+    flox = without_audio / "build-torchaudio/.flox"
+    (flox / name).write_text("{ hello }: hello")
+    call("apply", "-w", without_audio, "--yes")
+    assert not [*flox.glob("pkgs/torchaudio*")]
+    assert all((flox / file).exists() for file in (name, "env.json", "env/manifest.toml", ".gitignore"))
+
+
 def git(repo: Path, *words: str, check: bool = True) -> str:
     identity = ("-c", "user.name=x", "-c", "user.email=y", "-c", "core.editor=true")
     argv = ["git", "-C", str(repo), *identity, *words]

@@ -68,7 +68,7 @@ def apply(
         for repo in plan.repos if request.git else ():
             git.require_finished(writer.root / repo.name)
         if request.commit and not request.allow_dirty:
-            require_clean(writer.root, plan.repos)
+            require_clean(writer.root, plan.repos, plan.changes)
         _require_agreement(report, request, confirm)
         if request.commit:
             commit_changes(writer, plan.workspace, plan.repos, plan.changes)

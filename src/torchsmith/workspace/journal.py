@@ -136,10 +136,10 @@ class Writer:
             try:
                 if folder not in existed:
                     existed[folder] = os.path.isdir(folder)
-                    os.makedirs(folder, exist_ok=True)
                 if text is not None:
+                    os.makedirs(folder, exist_ok=True)
                     write_new(_staged(target), text, mode_of(target) if existed[folder] else None)
-                elif not os.access(folder, os.W_OK):
+                elif existed[folder] and not os.access(folder, os.W_OK):
                     raise PermissionError(13, "Permission denied")
             except OSError as error:
                 hint = "nothing was changed"

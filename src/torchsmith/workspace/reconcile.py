@@ -33,7 +33,7 @@ from torchsmith.workspace.checkout import (
 )
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.search import nix_files
-from torchsmith.workspace.wanted import WantedFile, WantedRepo
+from torchsmith.workspace.wanted import WantedFile, WantedRepo, flox_files, wrote
 
 
 class CheckedRecipe(NamedTuple):
@@ -75,9 +75,10 @@ def reconcile(
     """The changes that make a workspace what it should be, in the order of its files. Without `check`, files
     that torchsmith does not manage are skipped unread."""
     reconcilers = [_Reconciler(workspace, repo, adopt, check) for repo in repos]
-    changes = _keep_imported(
-        workspace, repos, [change for reconciler in reconcilers for change in reconciler.changes()]
-    )
+    found = [change for reconciler in reconcilers for change in reconciler.changes()]
+    changes = list(_keep_imported(workspace, repos, found))
+    for repo in repos:
+        changes += () if repo.files else _environment(workspace.home, repo.name, changes, adopt)
     wanted = {cell.name: cell.variant for cell in workspace.matrix.cells}
     return [replace(change, phase=phase_of(change, workspace.catalog, wanted)) for change in changes]
 
@@ -255,7 +256,7 @@ class _Reconciler:
             yield change
         elif self.check is None:
             if recipe.owner == "edited":
-                yield self._edited(change)
+                yield _edited(change, self.adopt)
         elif reading and self._has_cell(f"{self.repo.name}/{PKGS}/{reading.variant}.nix", path):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: {reading.variant}.nix is the same build{old}"
@@ -269,11 +270,6 @@ class _Reconciler:
                 yield replace(change, kind="keep", why=f"{why}; fix it, or delete it", before=None)
         else:
             yield self._stays(replace(change, kind="keep", before=None), recipe)
-
-    def _edited(self, change: Change) -> Change:
-        """A deletion of a file that was edited by hand: it needs --adopt with the path of the file."""
-        why = f"{NOT_WANTED}, but edited by hand"
-        return replace(change, why=why, skipped=change.path not in self.adopt.paths)
 
     def _has_cell(self, canonical: str, path: str) -> bool:
         """Whether the cell of a recipe has another file, wanted or present."""
@@ -311,7 +307,30 @@ class _Reconciler:
                 if change.owner == "ours":
                     yield change
                 elif change.owner == "edited":
-                    yield self._edited(change)
+                    yield _edited(change, self.adopt)
+
+
+def _environment(root: Path, repo: str, changes: Sequence[Change], adopt: Adoption) -> list[Change]:
+    """The Flox files of a repository that is no longer wanted: deleted with its last recipe, unless one of
+    them was edited."""
+    deleted = {change.path for change in changes if change.kind == "delete" and change.pending}
+    staying = (path.relative_to(root).as_posix() for path in (root / repo / PKGS).rglob("*"))
+    if not deleted.issuperset(path for path in staying if not (root / path).is_dir()):
+        return []
+    found = []
+    for file in flox_files(repo):
+        is_plain = (root / file.path).resolve() == root.resolve() / file.path
+        if is_plain and (before := text_or_none(root / file.path)) is not None:
+            ours = wrote(repo, file.path.partition("/")[2], before)
+            change = Change("delete", file.path, NOT_WANTED, before, owner="ours", code="not-wanted")
+            found.append(change if ours else _edited(replace(change, owner="edited"), adopt))
+    return [change for change in found if change.skipped] or found
+
+
+def _edited(change: Change, adopt: Adoption) -> Change:
+    """A deletion of a file that was edited by hand: it needs --adopt with the path of the file."""
+    why = f"{NOT_WANTED}, but edited by hand"
+    return replace(change, why=why, skipped=change.path not in adopt.paths)
 
 
 def _keep_imported(

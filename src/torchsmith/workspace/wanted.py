@@ -13,7 +13,7 @@ from torchsmith.core.problem import Incomplete
 from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell, Flavor
 from torchsmith.matrix.cells import newest_pin
-from torchsmith.recipe.header import with_header
+from torchsmith.recipe.header import owner_of, with_header
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace import readmes
@@ -108,7 +108,7 @@ def _toolkit_repo(settings: Settings, writer: RecipeWriter) -> WantedRepo:
         "README.md": readmes.toolkit_readme(names, settings, writer.catalog),
     }
     files = [WantedFile(f"{TOOLKIT_REPO}/{path}", text) for path, text in texts.items()]
-    return WantedRepo(TOOLKIT_REPO, (*recipes, *_flox(TOOLKIT_REPO), *files))
+    return WantedRepo(TOOLKIT_REPO, (*recipes, *flox_files(TOOLKIT_REPO), *files))
 
 
 def _cuda_packages(repo: str, settings: Settings, writer: RecipeWriter) -> Iterator[WantedFile]:
@@ -131,7 +131,7 @@ def _package_repo(
     package, catalog = next(iter(by_package)), writer.catalog
     name, cells = package.folder, [cell for own in by_package.values() for cell in own]
     files = [WantedFile(f"{name}/{PKGS}/{cell.name}.nix", writer.recipe(cell), cell.name) for cell in cells]
-    files += _flox(name)
+    files += flox_files(name)
     if package.is_torch and settings.nightly and settings.nightly.self_contained:
         files += _cuda_packages(name, settings, writer)
     with_inputs = [cell for cell in cells if writer.takes_inputs(cell)]
@@ -149,11 +149,16 @@ def _package_repo(
     return WantedRepo(name, tuple(files))
 
 
-def _flox(repo: str) -> list[WantedFile]:
+def wrote(repo: str, inner: str, text: str) -> bool:
+    """Whether torchsmith wrote a file of a repository as it is now."""
+    return owner_of(text) == "ours" or WantedFile(f"{repo}/{inner}", text) in flox_files(repo)
+
+
+def flox_files(repo: str) -> list[WantedFile]:
     """What makes a folder a Flox environment; env.json can carry no header."""
     env = json.dumps({"name": repo, "version": 1}, indent=2) + "\n"
     return [
-        WantedFile(f"{repo}/.flox/env.json", env),
         WantedFile(f"{repo}/.flox/env/manifest.toml", with_header(MANIFEST, "file=manifest.toml", ".toml")),
+        WantedFile(f"{repo}/.flox/env.json", env),
         WantedFile(f"{repo}/.flox/.gitignore", with_header(GITIGNORE, "file=.gitignore", ".gitignore")),
     ]

@@ -12,14 +12,13 @@ from torchsmith.core.git import git as run_git
 from torchsmith.core.problem import Empty, Refused
 from torchsmith.core.state import make_state_folder, state_folder
 from torchsmith.core.text import counted, grouped, some_of
-from torchsmith.recipe.header import owner_of
 from torchsmith.workspace import git
 from torchsmith.workspace.change import COPY, KINDS, PHASES, Change, ChangeKind, Phase
 from torchsmith.workspace.checkout import PKGS
 from torchsmith.workspace.journal import GitStep, Writer
 from torchsmith.workspace.load import Workspace
 from torchsmith.workspace.reconcile import copies, phase_of
-from torchsmith.workspace.wanted import WantedRepo, wanted_repos
+from torchsmith.workspace.wanted import WantedRepo, wanted_repos, wrote
 
 FOR: dict[Phase, str] = {
     "GPU on x86": " for GPUs on x86",
@@ -42,9 +41,9 @@ def wanted_of(workspace: Workspace) -> list[WantedRepo]:
 
 
 def _written(root: Path) -> list[str]:
-    """The repositories that were written here, and still have recipes."""
+    """The repositories that were written here, and are still there."""
     names = (text_or_none(state_folder(root) / REPOSITORIES) or "").splitlines()
-    return [name for name in names if (root / name / PKGS).is_dir()]
+    return [name for name in names if (root / name).is_dir() and not (root / name).is_symlink()]
 
 
 def _record_written(root: Path, repos: Iterable[WantedRepo]) -> None:
@@ -94,12 +93,15 @@ def commit_changes(
     _record_written(root, repos)
 
 
-def require_clean(root: Path, repos: Sequence[WantedRepo]) -> None:
+def require_clean(root: Path, repos: Sequence[WantedRepo], changes: Sequence[Change]) -> None:
     """Raise Refused if a repository has changes that are not committed, such as a deleted file. Files that
-    are as wanted do not count, nor do deletions and copies that torchsmith made."""
+    are as wanted do not count, nor do deletions and copies that torchsmith made, nor what is in a repository
+    that is no longer wanted and does not change."""
     wanted = {file.path: file.text for repo in repos for file in repo.files}
+    touched = {change.path.partition("/")[0] for change in changes if change.pending}
     for repo in repos:
-        for path, letters in _status(root / repo.name).items():
+        checked = repo.files or repo.name in touched
+        for path, letters in (_status(root / repo.name) if checked else {}).items():
             full = f"{repo.name}/{path}"
             mine = full in wanted and text_or_none(root / full) == wanted[full]
             mine = mine or (full not in wanted and _removed(root / repo.name, path, letters) is not None)
@@ -152,7 +154,7 @@ def uncommitted(workspace: Workspace, repo: WantedRepo) -> Iterator[Change]:
 def _removed(folder: Path, inner: str, letters: str) -> str | None:
     """The text of a file that torchsmith wrote and deleted, and that the last commit still has."""
     text = run_git(folder, "cat-file", "blob", f"HEAD:./{inner}").stdout if letters == "D " else ""
-    return text if text and owner_of(text) == "ours" else None
+    return text if text and wrote(folder.name, inner, text) else None
 
 
 def _status(folder: Path) -> dict[str, str]:
