@@ -68,6 +68,13 @@ def takes_sample(trees: Sequence[str]) -> bool:
     return any(is_sample(Path(word)) for word in trees)
 
 
+def require_own_tree(trees: Sequence[str], what: str, *, dry_run: bool) -> None:
+    """Raise Invalid if facts of the sample would be written about something else."""
+    if takes_sample(trees) and not dry_run:
+        hint = "--nixpkgs takes a tree of it; --dry-run tries it with the sample"
+        raise Invalid(f"the sample is not {what}: its facts are not written", hint=hint)
+
+
 def _full_revision(short: str) -> str:
     from torchsmith.catalog import builtin_catalog
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -19,17 +20,19 @@ from torchsmith.core.problem import (
     by_name,
     nearest,
 )
+from torchsmith.core.text import listed
 from torchsmith.core.toml import place
 from torchsmith.core.toml_edit import drop, set_list, set_string
 from torchsmith.edit.facts import HEAD, FactEdit, fact_edit, text_of, without_entry
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, entry_text, pin_of, probe
-from torchsmith.matrix import Variant
+from torchsmith.matrix import Accepted, Variant, assess
+from torchsmith.matrix.cells import toolkit_title
 from torchsmith.nix.evaluate import Evaluate
 from torchsmith.nix.tool import Nix
 from torchsmith.recipe.values import RecipeOptions
 from torchsmith.recipe.write import RecipeWriter
 from torchsmith.workspace.change import Change
-from torchsmith.workspace.load import FILE, Workspace
+from torchsmith.workspace.load import DEFAULT, FILE, Workspace, open_workspace
 
 PACKAGES, PINS = "catalog/packages.toml", "catalog/pins.toml"
 
@@ -78,8 +81,21 @@ def propose(
 
 
 def propose_known(workspace: Workspace, name: str) -> FactEdit:
-    """The facts that change if a workspace gets a package that the catalog has."""
-    return FactEdit.of(workspace, [_requesting(workspace, name)])
+    """The facts that change if a workspace gets a package that the catalog has. Raises CannotBuild if none of
+    its builds can have it."""
+    edit = FactEdit.of(workspace, [_requesting(workspace, name)])
+    left = [left for left in edit.after.matrix.left_out if left.variant.package.name == name]
+    if left and not cells_of(edit.after, name):
+        counts = Counter(str(reason) for one in left for reason in one.reasons)
+        ((why, count),) = counts.most_common(1)
+        every = open_workspace(DEFAULT, "every").matrix.cells
+        variants = {cell.variant.of(left[0].variant.package) for cell in every}
+        able = [one for one in variants if isinstance(assess(one, workspace.catalog), Accepted)]
+        targets = sorted({toolkit_title(variant, workspace.catalog) or "the CPU" for variant in able})
+        hint = f"it can be built for {listed(targets)}: add a [[matrix]] with one" if targets else ""
+        message = f"no build of this workspace can have {name}; for {count} of {len(left)}: {why}"
+        raise CannotBuild(message, hint=hint)
+    return edit
 
 
 def _requesting(workspace: Workspace, name: str) -> Change:

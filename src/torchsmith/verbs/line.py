@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from torchsmith.cli.console import answer, next_step, table, warn, write, write_stderr
-from torchsmith.cli.nix_options import NixpkgsOption, read_trees, takes_sample
+from torchsmith.cli.nix_options import NixpkgsOption, read_trees, require_own_tree
 from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
@@ -151,12 +151,6 @@ class MoveRequest(Request):
                 raise Invalid(f"--pair {name} says no release", hint="such as --pair torchvision=0.25.0")
         return pins.Move(line, self.rev or "", self.sha256 or "", self.torch or "", pairs)
 
-    def require_own_tree(self, trees: Sequence[str], *, dry_run: bool) -> None:
-        """Raise Invalid if facts of the sample would be written about a revision."""
-        if self.rev and takes_sample(trees) and not dry_run:
-            hint = "--nixpkgs takes a tree of the revision; --dry-run tries it with the sample"
-            raise Invalid(f"the sample is not nixpkgs {self.rev[:7]}: its facts are not written", hint=hint)
-
 
 @dataclass(frozen=True, kw_only=True)
 class LineAddRequest(MoveRequest):
@@ -175,7 +169,8 @@ class LineAddRequest(MoveRequest):
 def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport:
     """Write a line into the workspace's own catalog, with what its nixpkgs has: a tree on disk, or a revision
     that is downloaded, by default the newest of a channel. Raises NotFound if that has another torch."""
-    request.require_own_tree([str(request.nixpkgs)], dry_run=request.dry_run)
+    if request.rev:
+        require_own_tree([str(request.nixpkgs)], f"nixpkgs {request.rev[:7]}", dry_run=request.dry_run)
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     edit = new_line(opened, request, reporter)
     return _changed(edit, request.name, "line add", reporter, dry_run=request.dry_run, wait=request.wait)
@@ -252,7 +247,8 @@ class LineUpdateRequest(MoveRequest):
 
 def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> EditReport:
     """Move all builds of a line that a workspace has to another nixpkgs or torch release."""
-    request.require_own_tree(request.nixpkgs, dry_run=request.dry_run)
+    if request.rev:
+        require_own_tree(request.nixpkgs, f"nixpkgs {request.rev[:7]}", dry_run=request.dry_run)
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     pins.used_line(opened, request.line)  # before a download
     if not request.dry_run:

@@ -16,6 +16,7 @@ from torchsmith.cli.nix_options import (
     NixpkgsOption,
     evaluation,
     read_trees,
+    require_own_tree,
 )
 from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
@@ -151,6 +152,7 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
     if packages.is_known(opened, new):
         edit = packages.propose_known(opened, new.name)
     else:
+        require_own_tree(request.nixpkgs, "the nixpkgs of a line", dry_run=request.dry_run)
         options = NixOptions(request.nixpkgs, memory=4.0, cache=False)
         nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
         edit, probes = packages.propose(opened, new, ask, nix, read_trees(request.nixpkgs))
