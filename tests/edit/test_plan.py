@@ -167,7 +167,7 @@ def test_the_right_recipe_is_kept_however_it_is_written_and_not_where_it_is_wron
 
 def test_every_verdict_has_a_reason_that_a_maintainer_would_give(drifted: Path) -> None:
     why = {
-        Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.reason()
+        Path(one.old or one.path).name.removeprefix(f"{CELL}-"): one.reason
         for one in plan_workspace(drifted).changes
     }
     assert "fe5e41d" in why["sm110-armv9.nix"]
@@ -296,7 +296,7 @@ def test_a_file_is_generated_if_it_has_our_text_afterwards(change: Change, gener
 
 
 def test_a_commit_names_the_reason_for_each_file(drifted: Path) -> None:
-    why = next(one.reason() for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
+    why = next(one.reason for one in plan_workspace(drifted).changes if one.path.endswith("sm120-avx.nix"))
     apply(ApplyRequest(workspace=drifted, adopt=("all",), yes=True, commit=True))
     body = git(drifted / "build-pytorch", "log", "-1", "--format=%b", "--grep", "delete .*sm120-avx.nix")
     assert why in body
@@ -417,3 +417,18 @@ def test_a_matrix_without_cells_is_no_plan_to_delete_everything(drifted: Path) -
     with pytest.raises(Problem):
         apply(ApplyRequest(workspace=drifted))
     assert list((drifted / PKGS).glob("*.nix"))
+
+
+def test_a_reason_names_what_differs_between_two_texts_of_a_recipe(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "torchsmith.toml").write_text(f'format = 1\ninclude = ["{CELL}-sm90-avx2"]\n')
+    assert call("apply", "-w", tmp_path, "--no-git").code == 0
+    file = tmp_path / PKGS / f"{CELL}-sm90-avx2.nix"
+    (tmp_path / "torchsmith.toml").write_text(
+        f'format = 1\nmax_jobs = 8\ninclude = ["{CELL}-sm90-avx2"]\n'
+    )
+    (change,) = recipes(plan_workspace(tmp_path), "rewrite")
+    assert (change.code, change.reason) == ("text", "changes maxJobs")
+    file.write_text(file.read_text().replace('gpuArchSM = "9.0"', 'gpuArchSM = "12.0"'))
+    (change,) = recipes(plan_workspace(tmp_path), "rewrite")
+    assert (change.code, change.skipped) == ("broken", True)
+    assert change.why == "broken, edited by hand (gpuArchSM, maxJobs)"

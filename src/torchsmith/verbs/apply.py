@@ -18,9 +18,9 @@ from torchsmith.verbs.plan import (
     ChangeReport,
     ChangeView,
     PlanRequest,
-    end_of_plan,
     print_changes,
     print_report,
+    show_plan,
     suggest_adoption,
 )
 from torchsmith.workspace.load import open_workspace
@@ -42,7 +42,7 @@ class ApplyRequest(PlanRequest):
 
     @property
     def words(self) -> list[str]:
-        return super().words + ["--commit"] * self.commit
+        return self.which + ["--commit"] * self.commit
 
 
 def apply(
@@ -95,10 +95,10 @@ def run(*, request: ApplyRequest, view: ChangeView) -> None:
     if view.diff or view.check:
         request = replace(request, dry_run=True)
     report = apply(request, Terminal(), lambda report: _may_delete(report, request))
-    print_report(report, view, request)
     if request.dry_run:
-        end_of_plan(report, request, check=view.check)
+        show_plan(report, request, view)
         return
+    print_report(report, view, request)
     suggest_adoption(report, request)
     broken = [change for change in report.changes if change.kind == "keep" and change.rules]
     kept = broken or [change for change in report.changes if change.warnings]

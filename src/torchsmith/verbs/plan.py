@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
 
@@ -44,7 +43,6 @@ STYLES = {
 }
 COUNTED = {"create": "create", "rewrite": "change", "replace": "change", "delete": "delete", "keep": "keep"}
 BY_PATH: tuple[ReasonCode, ...] = ("not-text", "not-wanted")  # --adopt all does not take these over
-DETAILED: tuple[ReasonCode, ...] = ("text", "old-name", "same-package", "stand-in", "redundant")
 DONE = {"create": "created", "change": "changed", "delete": "deleted", "keep": "kept"}
 
 
@@ -64,10 +62,15 @@ class PlanRequest(Request):
     ] = ()
 
     @property
-    def words(self) -> list[str]:
+    def which(self) -> list[str]:
         """The options that say which files, to give again."""
         profile = ["--profile", self.profile] if self.profile else []
         return [*profile, *(word for value in self.adopt for word in ("--adopt", value))]
+
+    @property
+    def words(self) -> list[str]:
+        """The options to give again to write the plan."""
+        return self.which
 
     @property
     def adopts_paths(self) -> bool:
@@ -86,6 +89,7 @@ class PlanRequest(Request):
             False,
             plan.changes,
             ignored=tuple(not_taken_by_git(home, plan.repos, plan.changes)),
+            unhashed=plan.unhashed_pins,
             uncommitted=[file.path for repo in plan.repos for file in uncommitted(plan.workspace, repo)],
             stopped=stopped_run(home),
             unusable=plan.workspace.matrix.unusable,
@@ -144,8 +148,7 @@ class ChangeReport(msgspec.Struct, frozen=True):
 
 def plan(request: PlanRequest = PlanRequest()) -> ChangeReport:
     """What would change in a workspace. Recipes that torchsmith does not manage are checked by the audit."""
-    planned, report = request.planned()
-    return msgspec.structs.replace(report, unhashed=planned.unhashed_pins)
+    return request.planned()[1]
 
 
 def run(*, request: PlanRequest, view: ChangeView) -> None:
@@ -156,9 +159,13 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
     [bold]--check[/bold] the exit code is 1 when a file should change, or git ignores one. What a stopped
     [bold]apply[/bold] has left is shown first.
     """
-    report = plan(request)
+    show_plan(plan(request), request, view)
+
+
+def show_plan(report: ChangeReport, request: PlanRequest, view: ChangeView) -> None:
+    """Print a plan, and what to do after it; with --check, exit 1 if a file should change."""
     if print_report(report, view, request):
-        next_step("plan", *request.words, "--verbose", workspace=request.workspace, why="every file")
+        next_step("plan", *request.which, "--verbose", workspace=request.workspace, why="every file")
     if report.unhashed:
         pin, line = next(iter(report.unhashed.items()))
         records = command("line", "update", line, "--rev", pin, workspace=request.workspace)
@@ -166,18 +173,13 @@ def run(*, request: PlanRequest, view: ChangeView) -> None:
         write_stderr(
             f"no hash of nixpkgs {pins} is recorded, downloads are not checked: {records} records it"
         )
-    end_of_plan(report, request, check=view.check)
-
-
-def end_of_plan(report: ChangeReport, request: PlanRequest, *, check: bool) -> None:
-    """Suggest what to do after a plan; with `check`, exit 1 if a file should change."""
     if report.pending or report.stopped:
         next_step("apply", *request.words, workspace=request.workspace)
     else:
         suggest_adoption(report, request)
-    if check and report.skipped:
+    if view.check and report.skipped:
         write_stderr(f"{counted(len(report.skipped), 'file')} would change with --adopt")
-    exit_if(check and (report.pending or report.skipped or report.ignored or report.stopped))
+    exit_if(view.check and (report.pending or report.skipped or report.ignored or report.stopped))
 
 
 def _not_adopted(adopt: Adoption, changes: Sequence[Change]) -> dict[str, str]:
@@ -241,44 +243,32 @@ def print_changes(
         for change in listed
         if verbose or change.pending or (skipped if change.skipped else change.rules)
     ]
-    if report.written and not (report.pending or verbose):
-        shown = []  # `plan` says what is skipped, and why
     more = len(shown) < len(listed)
-    single = {change.errors[0] for change in shown if len(change.errors) == 1}
-    hidden = frozenset() if verbose else single  # they are listed with the files that have no other
     if report.stopped:
         _print_stopped(report.stopped, line, stream)
     for phase in PHASES:
         changes = [change for change in shown if change.phase == phase]
         if changes:
             line(phase if phase == "macOS" else f"{phase[0].upper()}{phase[1:]}", "bold")
-        more |= _print_alike(changes, hidden, line, stream, verbose=verbose)
+        more |= _print_alike(changes, line, stream, verbose=verbose)
     _print_notes(report, line)
     if report.changes:
         line(_summary(report))
     return more
 
 
-def _print_alike(
-    changes: Sequence[Change], hidden: Collection[str], line: Printer, stream: TextIO, *, verbose: bool
-) -> bool:
+def _print_alike(changes: Sequence[Change], line: Printer, stream: TextIO, *, verbose: bool) -> bool:
     """Print changes, those with the same reason together. Returns whether names were only counted."""
-    more = False
-    alike = grouped(
-        (
-            (_label(change), change.recipe, change.code, _shared_why(change, hidden, verbose=verbose)),
-            change,
-        )
-        for change in changes
-    )
-    for (label, *_), group in alike.items():
-        names = [change.path for change in group]
-        more = more or (not verbose and len(names) > 1)
+    alike = grouped(((_label(change), change.recipe, _why(change)), change) for change in changes)
+    for (label, _, why), group in alike.items():
+        names = [
+            f"{change.path} (now {Path(change.old).name})" if change.old else change.path for change in group
+        ]
         for name in names if verbose else [some_of(names)]:
             line(paint(f"  {label:8}", STYLES[label], stream) + printable(name))
         if label != "create":
-            line(f"          {_in_common([_why(change, hidden) for change in group])}", "dim", hang=0)
-    return more
+            line(f"          {why}", "dim", hang=0)
+    return not verbose and any(len(group) > 1 for group in alike.values())
 
 
 def _print_notes(report: ChangeReport, line: Printer) -> None:
@@ -358,26 +348,10 @@ def _label(change: Change) -> str:
     return "skip" if change.skipped else change.kind
 
 
-def _why(change: Change, hidden: Collection[str]) -> str:
-    why = change.reason(hidden)
+def _why(change: Change) -> str:
     if not change.skipped:
-        return why
+        return change.reason
     if change.code == "not-text":
-        return f"{why}: replace it yourself"
+        return f"{change.reason}: replace it yourself"
     path = f" {change.path}" if _by_path(change) else ""
-    return f"would {change.kind} (needs --adopt{path}): {why}"
-
-
-def _shared_why(change: Change, hidden: Collection[str], *, verbose: bool) -> str:
-    """What files that share a line have in common; empty for reasons that differ in names and numbers."""
-    return "" if change.code in DETAILED and not (change.rules or verbose) else _why(change, hidden)
-
-
-def _in_common(reasons: Sequence[str]) -> str:
-    """The words with which all reasons begin, or else end: a reason itself if it is the only one."""
-    words = [reason.split(" ") for reason in reasons]
-    start = [same[0] for same in takewhile(lambda same: len(set(same)) == 1, zip(*words, strict=False))]
-    if start:
-        return " ".join(start).rstrip(":;,")
-    ends = zip(*(reversed(line) for line in words), strict=False)
-    return " ".join([same[0] for same in takewhile(lambda same: len(set(same)) == 1, ends)][::-1])
+    return f"would {change.kind} (needs --adopt{path}): {change.reason}"

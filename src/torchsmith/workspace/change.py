@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -84,11 +84,11 @@ class Change:
             return {}
         return {self.path: self.after} | ({self.old: None} if self.old else {})
 
-    def reason(self, hidden: Collection[str] = ()) -> str:
-        """Why, with the first errors of the audit; those in `hidden` are only counted if there are others."""
-        shown = ([error for error in self.errors if error not in hidden] or self.errors)[:MAX_ERRORS]
-        more = len(self.errors) - len(shown)
-        listed = "; ".join(shown) + (f", and {more} more" if more else "")
+    @property
+    def reason(self) -> str:
+        """Why, with the first errors of the audit."""
+        more = len(self.errors) - MAX_ERRORS
+        listed = "; ".join(self.errors[:MAX_ERRORS]) + (f", and {more} more" if more > 0 else "")
         return f"{self.why}: {listed}" if listed else self.why
 
     def diff(self, context: int = 3) -> str:

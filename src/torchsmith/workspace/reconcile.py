@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from errno import EISDIR, ELOOP
@@ -16,11 +15,12 @@ from typing import NamedTuple
 
 from torchsmith.catalog import Catalog
 from torchsmith.core.files import inside, read_bytes, text_or_none
-from torchsmith.core.problem import CannotRead, CannotWrite
-from torchsmith.core.text import counted
+from torchsmith.core.problem import CannotRead, CannotWrite, Problem
+from torchsmith.core.text import counted, some_of
 from torchsmith.matrix import Flavor, Variant, package_name
 from torchsmith.matrix.cells import why_not_generated
 from torchsmith.recipe.header import Owner, owner_of, read_header
+from torchsmith.recipe.read import read_text_as_recipe
 from torchsmith.workspace import git
 from torchsmith.workspace.change import Adoption, Change, Phase, ReasonCode
 from torchsmith.workspace.checkout import (
@@ -62,6 +62,7 @@ MANAGED = ("docs", "")
 ADOPT_HINT = "--adopt PATH rewrites it"
 NO_ADOPTION = Adoption()
 NIXPKGS = re.compile(r"nixpkgs/archive/([0-9a-f]{40})")
+MAX_NAMES = 5  # of what differs, in a reason
 NOT_WANTED = "no longer in torchsmith.toml"
 
 
@@ -170,7 +171,7 @@ class _Reconciler:
             )
         change = Change("rewrite", file.path, "", before, file.text, owner_of(before), recipe=file.is_recipe)
         if change.owner == "ours":
-            why, code = _what_changed(before, file.text)
+            why, code = _what_changed(change)
             return replace(change, why=why, code=code)
         return self._foreign(change)
 
@@ -189,6 +190,8 @@ class _Reconciler:
         """A wanted file that torchsmith did not write, or that was edited: a valid recipe and a page stay."""
         edited = change.owner == "edited"
         why = "edited by hand" if edited else "not managed by torchsmith"
+        if edited and (names := _differing_names(change)):
+            why += f" ({names})"
         change = replace(change, why=why, code="edited" if edited else "unmanaged")
         if self.adopt.names(change.path):
             return change
@@ -200,7 +203,8 @@ class _Reconciler:
         file, repo = self.root / change.path, self.root / self.repo.name
         checked = self.check(RecipeFile(file.stem, file, repo, self.workspace.catalog))
         if checked.errors:
-            return replace(checked.broken(change, "broken"), skipped=not taken, code="broken")
+            why = f"broken, {why}" if edited else "broken"
+            return replace(checked.broken(change, why), skipped=not taken, code="broken")
         why = f"{checked.valid}, {why}; {ADOPT_HINT}"
         kept = replace(change, kind="keep", why=why, before=None, after=None, code="valid")
         return replace(kept, warnings=checked.warnings, differs=checked.differs)
@@ -238,9 +242,7 @@ class _Reconciler:
         what = "it is this package" if same else "an old name of this build"
         if variant is not None and variant.flavor:
             code, what = "stand-in", f"the {variant.flavor.value} is used for this build"
-        why = f"{old.rpartition(PKGS + '/')[2]}: {what}"
-        if checked.errors:
-            why += ", and is broken"
+        why = f"{what}, and is broken" if checked.errors else what
         skipped = not ours and not self.adopt.takes(old)
         change = Change("replace", file.path, why, recipe.text, file.text, recipe.owner, old, True, skipped)
         return replace(checked.broken(change, why), code=code)
@@ -259,7 +261,7 @@ class _Reconciler:
                 yield _edited(change, self.adopt)
         elif reading and self._has_cell(f"{self.repo.name}/{PKGS}/{reading.variant}.nix", path):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
-            why = f"redundant: {reading.variant}.nix is the same build{old}"
+            why = f"redundant: the same build has a recipe of its usual name{old}"
             yield replace(change, why=why, skipped=not self.adopt.takes(path), code="redundant")
         elif reading and (checked := self.check(recipe)).errors:
             why = f"{self._away(recipe) or 'not in torchsmith.toml'}, and broken"
@@ -410,12 +412,23 @@ def _missing(file: WantedFile) -> Change:
     )
 
 
-def _what_changed(before: str, after: str) -> tuple[str, ReasonCode]:
+def _what_changed(change: Change) -> tuple[str, ReasonCode]:
+    before, after = change.before or "", change.after or ""
     old, new = read_header(before), read_header(after)
     if old and new and old.facts.get("line") != new.facts.get("line"):
         return f"line {old.facts.get('line')} -> {new.facts.get('line')}", "line"
     revs = [match[1][:7] for text in (before, after) if (match := NIXPKGS.search(text))]
     if len(set(revs)) > 1:
         return f"nixpkgs {' -> '.join(revs)}", "nixpkgs"
-    had, has = Counter(before.splitlines()), Counter(after.splitlines())
-    return f"its text changes: +{(has - had).total()} -{(had - has).total()} lines", "text"
+    names = _differing_names(change)
+    return f"changes {names}" if names else "its text changes", "text"
+
+
+def _differing_names(change: Change) -> str:
+    """What two texts of a recipe bind to different values; empty for a page."""
+    texts = [text.encode() for text in (change.before, change.after) if text and change.recipe]
+    try:
+        old, new = (read_text_as_recipe(text, Path(change.path)).innermost for text in texts)
+    except (Problem, ValueError):  # not Nix, or not two recipes
+        return ""
+    return some_of([name for name in {**old, **new} if old.get(name) != new.get(name)], MAX_NAMES)

@@ -169,5 +169,5 @@ def _message(repo: str, changes: Sequence[Change]) -> str:
     thing = "recipe" if all(change.recipe for change in changes) else "file"
     actions = ", ".join(f"{kind} {counted(counts[kind], thing)}" for kind in KINDS if counts[kind])
     what = FOR.get(changes[0].phase) or f": {some_of(names, 2)}"
-    body = [f"- {change.kind} {name}: {change.reason()}" for change, name in zip(changes, names, strict=True)]
+    body = [f"- {change.kind} {name}: {change.reason}" for change, name in zip(changes, names, strict=True)]
     return f"{repo}: {actions}{what} (torchsmith)\n\n" + "\n".join(body) + "\n"

@@ -85,6 +85,16 @@ class RecipeTree:
             bound.append(Bound(owner, located.value, located.span))
         return tuple(bound)
 
+    @property
+    def innermost(self) -> Mapping[str, list[str]]:
+        """What is bound to each name, as it is written; of bindings that contain others the inner ones."""
+        next_starts = [*(binding.node.start_byte for binding in self._bindings[1:]), len(self.syntax.data)]
+        return grouped(
+            (binding.names[-1] or "?", self.syntax.text(binding.expression))
+            for binding, start in zip(self._bindings, next_starts, strict=False)
+            if start >= binding.node.end_byte
+        )
+
     def strings(self, *names: str) -> tuple[Located[str], ...]:
         """What is bound to these names and is a string, in the order of the text."""
         bindings = (binding for name in names for binding in self._named(name))
