@@ -265,3 +265,49 @@ def test_a_line_does_not_move_to_a_nixpkgs_that_it_cannot_be_built_from(workspac
     (workspace / "torchsmith.toml").write_text(TOML.replace('"2.9"', '"2.8"').replace("3.12", "3.13"))
     with pytest.raises(CannotBuild, match=r"torch 2\.8\S* cannot"):
         proposed(workspace, Move("2.8", rev=OLD))
+
+
+CELL = "pytorch-python313-cuda13_0-sm120-avx2"
+OF_OTHERS = """{ pkgs ? import (builtins.fetchTarball {
+    url = "https://github.com/NixOS/nixpkgs/archive/REV.tar.gz";
+    sha256 = "HASH";
+  }) { config.cudaSupport = true; } # REV
+}: pkgs.python3Packages.torch
+"""
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_a_recipe_of_others_gets_the_nixpkgs_of_its_line_in_place_if_that_is_asked_for(
+    hashed: bool, workspace: Path, call: Call
+) -> None:
+    text = OF_OTHERS if hashed else OF_OTHERS.replace('    sha256 = "HASH";\n', "")
+    file = workspace / f"build-pytorch/.flox/pkgs/{CELL}.nix"
+    file.write_text(text.replace("REV", OLD).replace("HASH", "0" * 52))
+    new = builtin_catalog().pins["0182a36"]
+    move, before = ("line", "update", "2.10", "-w", workspace, "--rev", "0182a36"), file.read_text()
+    assert str(file.relative_to(workspace)) in call(*move, "--recipes", "--dry-run").out
+    assert call(*move).code == 0
+    assert file.read_text() == before, "without the option it stays"
+    assert call(*move, "--recipes").code == 0
+    after = text.replace("REV", new.rev, 1).replace("HASH", new.sha256).replace("REV", OLD)
+    assert file.read_text() == after, "comments are not code"
+    assert file.with_name(f"{CELL}.nix.orig").read_text() == before, "git has it not"
+    assert call(*move, "--recipes").err.startswith("nothing to write")
+
+
+def test_a_hash_that_is_not_known_is_not_made_up(workspace: Path, call: Call) -> None:
+    file = workspace / f"build-pytorch/.flox/pkgs/{CELL}.nix"
+    file.write_text(OF_OTHERS.replace("REV", "2" * 40).replace("HASH", "0" * 52))
+    refused = call(
+        "line", "update", "2.10", "-w", workspace, "--rev", "6a030d5", "--torch", "2.10.0", "--recipes"
+    )
+    assert (refused.code, refused.error) == (2, "incomplete"), refused.err
+    assert "2" * 40 in file.read_text()
+
+
+def test_a_line_that_is_removed_takes_the_nixpkgs_of_its_past_with_it(workspace: Path, call: Call) -> None:
+    for rev in (NEW, "2" * 40):
+        stated = ("--rev", rev, "--sha256", f"sha256-{rev[0] * 42}A=")
+        assert call("line", "update", "2.10", "-w", workspace, *stated).code == 0
+    assert call("line", "remove", "2.10", "-w", workspace).code == 0
+    assert not (workspace / "catalog/pins.toml").exists()

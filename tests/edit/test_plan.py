@@ -423,9 +423,7 @@ def test_a_reason_names_what_differs_between_two_texts_of_a_recipe(tmp_path: Pat
     (tmp_path / "torchsmith.toml").write_text(f'format = 1\ninclude = ["{CELL}-sm90-avx2"]\n')
     assert call("apply", "-w", tmp_path, "--no-git").code == 0
     file = tmp_path / PKGS / f"{CELL}-sm90-avx2.nix"
-    (tmp_path / "torchsmith.toml").write_text(
-        f'format = 1\nmax_jobs = 8\ninclude = ["{CELL}-sm90-avx2"]\n'
-    )
+    (tmp_path / "torchsmith.toml").write_text(f'format = 1\nmax_jobs = 8\ninclude = ["{CELL}-sm90-avx2"]\n')
     (change,) = recipes(plan_workspace(tmp_path), "rewrite")
     assert (change.code, change.reason) == ("text", "changes maxJobs")
     file.write_text(file.read_text().replace('gpuArchSM = "9.0"', 'gpuArchSM = "12.0"'))

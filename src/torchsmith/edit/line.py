@@ -130,7 +130,9 @@ def propose_removal(workspace: Workspace, name: str) -> FactEdit:
     others = [workspace.catalog.lines[other] for other in {*own, *cells} - {name}]
     kept = {build.pin for other in others for build in other.every_build.values()}
     pins = before[PINS]
-    for pin in own_pins.keys() & {build.pin for build in line.every_build.values()} - kept:
+    used = {build.pin for other in workspace.catalog.lines.values() for build in other.every_build.values()}
+    unused = own_pins.keys() - shipped.pins.keys() - used  # where a line has been before
+    for pin in own_pins.keys() & {build.pin for build in line.every_build.values()} - kept | unused:
         packages = workspace.catalog.packages.keys() - shipped.packages if pin in shipped.pins else ()
         for fact in own_pins[pin].keys() - packages:
             pins = drop(pins, pin, fact)

@@ -21,6 +21,7 @@ from torchsmith.edit import line as lines
 from torchsmith.edit import pin as pins
 from torchsmith.edit.channel import Channel, ChannelHead, minor
 from torchsmith.edit.facts import EditReport, FactEdit
+from torchsmith.edit.in_place import with_recipes
 from torchsmith.edit.line import LineRow
 from torchsmith.host.commands import Environment, detect_environment
 from torchsmith.matrix.describe import state_of
@@ -241,6 +242,9 @@ class LineUpdateRequest(MoveRequest):
 
     line: Annotated[str, Argument("The line to update, such as 2.10.", metavar="LINE")]
     nixpkgs: NixpkgsOption = ()
+    recipes: Annotated[
+        bool, Option("Also set revision and hash in its recipes that torchsmith does not manage.")
+    ] = False
     dry_run: DryRunOption = False
     wait: WaitOption = 0.0
 
@@ -258,6 +262,8 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     tree = trees.get(request.rev or "") or trees.get("default")
     channel = _channel(opened, request.channel, reporter, dry_run=request.dry_run)
     edit = pins.propose(opened, channel.for_update(request.move(request.line), tree))
+    if request.recipes:
+        edit = with_recipes(edit, request.line)
     return _changed(edit, request.line, "line update", reporter, dry_run=request.dry_run, wait=request.wait)
 
 
@@ -272,6 +278,7 @@ def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
     downloaded once, and its hash is recorded; with --torch alone the nixpkgs stays. Companion releases and
     hashes that are known are filled in; unknown hashes stay empty and are listed, for
     [bold]fix-hashes[/bold]. [bold]--nixpkgs[/bold] reads a tree of --rev instead of a download.
+    [bold]--recipes[/bold] writes the nixpkgs into hand-written recipes, in place.
     """
     answer(report := update_line(request, Terminal()), print_edit, as_json=json)
     print_next(report, request.workspace)
