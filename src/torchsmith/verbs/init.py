@@ -80,13 +80,12 @@ class InitReport(msgspec.Struct, frozen=True):
     """The file that was written and the number of its builds. Of recipes that were read: what was left out,
     and their nixpkgs if it is not the catalog's."""
 
-    FORMAT: ClassVar = 3
+    FORMAT: ClassVar = 4
     file: Path
     variants: int
     warned: int = 0
     recipes: int = 0
     left_out: Sequence[UnusedRecipe] = ()
-    moved: dict[str, str] = {}  # "2.8 -> 2.10": builds that the torch of their recipes lacks
     elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
@@ -157,7 +156,6 @@ def _derived(request: InitRequest, addresses: str) -> InitReport:
         warned=sum(bool(cell.warnings) for cell in derived.cells),
         recipes=derived.recipes,
         left_out=derived.left_out,
-        moved=dict(derived.moved),
         elsewhere=dict(derived.elsewhere),
         pins={block_title(block): pin for block, pin in derived.pins.items()},
         copy=copy,
@@ -213,9 +211,6 @@ def _print_report(report: InitReport) -> None:
         write(f"left out: {counted(len(report.left_out), 'recipe')}")
     for why, names in grouped((recipe.why, recipe.name) for recipe in report.left_out).items():
         write(f"  {some_of(names)}: {why}")
-    for move, names in grouped((move, name) for name, move in report.moved.items()).items():
-        recipes = counted(len(names), "recipe")
-        write(f"torch {move}: {recipes} of a torch without such builds ({some_of(names)})")
     if report.elsewhere:
         write("at another nixpkgs than their line; torchsmith apply --adopt moves them to it:")
     for block, count in report.elsewhere.items():

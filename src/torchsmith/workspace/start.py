@@ -31,7 +31,7 @@ from torchsmith.core.problem import (
     Problem,
     did_you_mean,
 )
-from torchsmith.core.text import grouped
+from torchsmith.core.text import grouped, listed
 from torchsmith.core.toml_edit import table_text
 from torchsmith.matrix import Accepted, Cell, Variant, assess, package_name
 from torchsmith.matrix.cells import why_not_generated, why_unbuilt
@@ -164,7 +164,6 @@ class Derived:
     folders: dict[str, str] = field(default_factory=dict)  # of packages that are not where ours would be
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # if all recipes are at another nixpkgs
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept
-    moved: Mapping[str, str] = field(default_factory=dict)  # "2.8 -> 2.10", by build: see _cells
 
 
 def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
@@ -185,7 +184,7 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
         for recipe in repository.recipes
         if recipe.path not in imported
     ]
-    cells, left, moved = _cells(recipes, catalog, line)
+    cells, left = _cells(recipes, catalog, line)
     links = [UnusedRecipe(package_name(link), link, A_LINK) for one in repositories for link in one.links]
     left += links
     if not cells:
@@ -199,55 +198,40 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     if pins:
         # What can be is decided by the nixpkgs that the workspace will have, as every later verb does.
         catalog = load_catalog(root / "catalog", {"lines": lines_text(pins)})
-        cells, left, moved = _cells(recipes, catalog, line)
+        cells, left = _cells(recipes, catalog, line)
         left += links
     folders = _folders(repositories, catalog)
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
-    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere, moved)
+    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
 
 
 def _cells(
     recipes: Sequence[RecipeFile], catalog: Catalog, line: str | None
-) -> tuple[dict[str, Cell], list[UnusedRecipe], dict[str, str]]:
-    """The cells of recipes by name, and the recipes without one. If the line that a recipe's code shows
-    cannot build its cell, the cell is of the line of its torch, else of most recipes of its repository; the
-    third value has these cells with both lines."""
-    results = [(recipe, _cell(recipe, catalog, line)) for recipe in recipes]
-    results.sort(key=lambda result: not result[0].canonical)  # which of two names of a build is kept
+) -> tuple[dict[str, Cell], list[UnusedRecipe]]:
+    """The cells of recipes by name, and the recipes without one. `line` is for recipes that state no release,
+    if their code shows none either, or one that lacks their cell; a companion takes its torch's."""
     cells: dict[str, Cell] = {}
     taken: dict[str, RecipeFile] = {}
     left: list[UnusedRecipe] = []
-    for recipe, result in results:
-        if isinstance(result, Cell) and cells.setdefault(result.name, result) is not result:
-            first = taken[result.name]
+    lines: dict[str, str] = {}  # of torch, by what a companion has in common with it
+    for recipe in sorted(recipes, key=_first):
+        stack = recipe.variant.stack if recipe.variant else ""
+        result = _cell(recipe, catalog, lines.get(stack, line))
+        if isinstance(result, UnusedRecipe):
+            left.append(result)
+        elif (first := taken.setdefault(result.name, recipe)) is recipe:
+            cells[result.name] = result
+            lines |= {stack: result.line} if result.variant.package.is_torch else {}
+        else:
             where = first.attr if first.repo == recipe.repo else first.path
             left.append(UnusedRecipe(recipe.attr, recipe.path, f"{where} is the same build"))
-        elif isinstance(result, Cell):
-            taken[result.name] = recipe
-    lines = {cell.variant.stack: cell.line for cell in cells.values() if cell.variant.package.is_torch}
-    by_repo = grouped((recipe.repo, result.line) for recipe, result in results if isinstance(result, Cell))
-    usual = {repo: Counter(found).most_common(1)[0][0] for repo, found in by_repo.items()}
-    moved: dict[str, str] = {}
-    for recipe, result in results:
-        if isinstance(result, Cell):
-            continue
-        # A companion that its own line cannot build is of its torch's line. The name states the build: if the
-        # torch of the recipe's nixpkgs cannot be that, the line of most recipes of the repository is taken.
-        shown = stated_release(recipe.variant, catalog, recipe.text or "", None) is None and recipe.release
-        likely = usual.get(recipe.repo, line)
-        other = (recipe.variant and lines.get(recipe.variant.stack)) or (likely if shown else None)
-        again = _cell(recipe, catalog, other, stated=False) if other else result
-        if isinstance(again, Cell):
-            cells.setdefault(again.name, again)
-            if shown and again.line != shown:
-                moved[again.name] = f"{shown} -> {again.line}"
-        elif isinstance(result, UnusedRecipe):
-            left.append(result)
-        else:
-            say = f"--line {likely or 'LINE'}, or a comment # torchsmith: line {likely or 'LINE'} in it"
-            left.append(UnusedRecipe(recipe.attr, recipe.path, f"no torch release is stated: {say}"))
-    return cells, left, moved
+    return cells, left
+
+
+def _first(recipe: RecipeFile) -> tuple[bool, bool]:
+    """Torch before its companions, and of two names of a build the one that is kept."""
+    return not (recipe.variant and recipe.variant.package.is_torch), not recipe.canonical
 
 
 def write_derived(derived: Derived, *, more: str = "", force: bool = False) -> str:
@@ -281,10 +265,8 @@ def _root(repos: Sequence[Path]) -> Path:
     return Path(os.path.relpath(parent))
 
 
-def _cell(
-    recipe: RecipeFile, catalog: Catalog, line: str | None, *, stated: bool = True
-) -> Cell | UnusedRecipe | None:
-    """What a recipe is a build of, by its release; None if nothing states that."""
+def _cell(recipe: RecipeFile, catalog: Catalog, line: str | None) -> Cell | UnusedRecipe:
+    """What a recipe is a build of, by its release."""
     path = recipe.path
     if recipe.variant is None:
         return UnusedRecipe(
@@ -302,11 +284,21 @@ def _cell(
             at = f"line {problem.where.line}: " if problem.where and problem.where.line else ""
             why = f"{at}{problem.message}; fix it, then run init again with --force"
             return UnusedRecipe(recipe.attr, path, why)
-    named = (recipe.release if stated else "") or line
+    named = recipe.release or line
     decision = assess(variant, catalog, named)
-    if not isinstance(decision, Accepted):
-        return UnusedRecipe(recipe.attr, path, why_not_generated(variant, catalog, named))
-    return Cell(variant, decision.line.name, decision.warnings) if named else None
+    why = why_not_generated(variant, catalog, named)
+    if why and stated_release(variant, catalog, recipe.text or "", None) is None:
+        able = [one.name for one in catalog.releases if not why_not_generated(variant, catalog, one.name)]
+        why += f"; --line {listed(able, 'or')} takes it in" if able else ""
+        if line in able:
+            decision = assess(variant, catalog, line)
+    if not named:
+        why = (
+            why or "no torch release is stated: --line LINE, or a comment # torchsmith: line LINE in it, does"
+        )
+    elif isinstance(decision, Accepted):
+        return Cell(variant, decision.line.name, decision.warnings)
+    return UnusedRecipe(recipe.attr, path, why)
 
 
 def _pins(
