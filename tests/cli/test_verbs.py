@@ -398,3 +398,37 @@ def test_an_interrupt_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
         [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60
     )
     assert done.stdout == "True\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (("plan", "w"), "'w' is one argument too many", "-w w names a workspace"),
+        (("line", "ad"), "torchsmith line has no verb 'ad'", "did you mean add?"),
+        (("plan", "-w", "w", "-p", "reel"), "error: unknown profile 'reel'", "did you mean real?"),
+        (("plan", "-w", "x"), "no such file: x", "torchsmith init x writes one"),
+        (("line", "update", "2.8", "-w", "w"), "no build of this workspace is of line 2.8", "are of 2.10"),
+        (("package", "add", "new", "-w", "w", "--nixpkgs", "x"), "--nixpkgs: there is no x", "a folder"),
+        (
+            ("line", "update", "2.10", "--torch", "2.10.1", "--pair", "torchvison=1.2", "-w", "w"),
+            "unknown package 'torchvison'",
+            "did you mean torchvision?",
+        ),
+    ],
+)
+def test_a_wrong_word_is_named_with_what_to_do(
+    words: tuple[str, ...],
+    message: str,
+    hint: str,
+    tmp_path: Path,
+    call: Call,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("init", "w").code == 0
+    refused = call(*words)
+    assert refused.code == 2
+    first, second = refused.err.splitlines()
+    assert message in first
+    assert hint in second
+    assert ("torchsmith.toml" in first) is False

@@ -11,7 +11,7 @@ from torchsmith.cli.options import complete_selectors
 from torchsmith.cli.reporter import SILENT, Reporter
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.cli.samples import is_sample, or_sample
-from torchsmith.core.problem import Invalid
+from torchsmith.core.problem import Invalid, NotFound
 
 if TYPE_CHECKING:
     from torchsmith.nix.evaluate import EvalResult, Evaluable
@@ -60,6 +60,8 @@ def read_trees(options: Sequence[str]) -> dict[str, Path]:
             trees[rev] = Path(path)
         else:
             trees[_full_revision(rev)] = Path(path)
+    if missing := [path for path in trees.values() if not path.exists()]:
+        raise NotFound(f"--nixpkgs: there is no {missing[0]}", hint="it takes a folder, or sample")
     return trees
 
 

@@ -12,7 +12,8 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from torchsmith.cli.request import Param, Request
-from torchsmith.core.problem import Usage, nearest
+from torchsmith.core.problem import Usage, did_you_mean, nearest
+from torchsmith.core.text import shell_word
 
 HELP = ("--help", "-h")
 ALONE = ("--help", "--version", "--install-completion", "--show-completion")  # options without a verb
@@ -121,8 +122,8 @@ def find_command(
     if command.is_group and name.startswith("-") and name not in HELP:
         raise _unknown_option(name, HELP, f"{command.called} --help lists its verbs")
     if command.is_group and name and name not in HELP:
-        known = " or ".join(f"torchsmith {verb} {name}" for name in command.commands)
-        raise Usage(f"torchsmith {verb} has no {name!r}", hint=f"write {known}")
+        hint = did_you_mean(name, command.commands)
+        raise Usage(f"{command.called} has no verb {name!r}", hint=hint)
     return command, list(arguments[1:])
 
 
@@ -233,10 +234,10 @@ def _place(
         elif parameter.required:
             raise Usage(f"{parameter.metavar} is missing", hint=f"for example: {command.example}")
     if positionals:
-        raise Usage(
-            f"{positionals[0]!r} is one argument too many",
-            hint=f"{command.called} --help lists what it takes",
-        )
+        word, has_workspace = positionals[0], any(one.name == "workspace" for one in parameters)
+        hint = f"{command.called} --help lists what it takes"
+        hint = f"-w {shell_word(word)} names a workspace" if has_workspace and Path(word).exists() else hint
+        raise Usage(f"{word!r} is one argument too many", hint=hint)
 
 
 def _from_environment(parameters: Sequence[Parameter], arguments: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ class Param:
     def check(self, value: object, called: str) -> None:
         """Raise Usage for an empty text, and for a number that is out of range."""
         if isinstance(value, str) and not value.strip():
-            raise Usage(f"{called} is empty", hint="leave it out, or give it a value")
+            raise Usage(f"{called} is empty", hint="give it a value")
         if isinstance(value, int | float) and not self.min <= value <= self.max:
             raise Usage(f"{called}: {value} is out of range", hint=f"it is {self.bounds}")
 

@@ -12,7 +12,7 @@ from torchsmith.catalog import TORCH, Catalog, Line, LineBuild, Pin, builtin_cat
 from torchsmith.catalog.facts import SOURCE, build_name
 from torchsmith.catalog.package import CPU
 from torchsmith.catalog.ranges import in_range, version_key
-from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid
+from torchsmith.core.problem import CannotBuild, Conflict, Empty, Incomplete, Invalid, by_name
 from torchsmith.core.text import grouped, listed
 from torchsmith.core.toml_edit import merged
 from torchsmith.edit.facts import HEAD, FactEdit, FactMove, fact_edit, text_of
@@ -126,7 +126,8 @@ def used_line(workspace: Workspace, name: str) -> Line:
     """A line by its name. Raises Empty if the workspace has no build of it."""
     line = find_line(workspace.catalog, name)
     if not any(cell.line == line.name for cell in workspace.matrix.cells):
-        raise Empty(f"no build of this workspace is of line {line.name}")
+        lines = listed(dict.fromkeys(cell.line for cell in workspace.matrix.cells))
+        raise Empty(f"no build of this workspace is of line {line.name}", hint=f"its builds are of {lines}")
     return line
 
 
@@ -246,6 +247,8 @@ def release_of(line: Line, move: Move, catalog: Catalog, needed: Collection[str]
     releases of `needed` packages, by default of all, must be known."""
     if not VERSION.fullmatch(move.torch):
         raise Invalid(f"{move.torch!r} is not a torch release", hint="such as 2.10.1")
+    for name in move.versions:
+        by_name("package", name, catalog.packages)
     known = next((line for line in catalog.lines.values() if line.torch == move.torch), None)
     own = [package for package in catalog.packages.values() if line.builds(package)]
     pairs = {

@@ -109,8 +109,7 @@ def _read_source(text: str | None, tag: str | None) -> SourceRepository | None:
     """A repository on GitHub as a person gives it, such as github:pytorch/ao."""
     if not text:
         if tag:
-            hint = "--source github:pytorch/ao"
-            raise Incomplete("--tag says how releases of --source are called", hint=hint)
+            raise Incomplete("--tag is for --source, which is missing", hint="--source github:pytorch/ao")
         return None
     match = re.fullmatch(r"(?:github:|https://github\.com/)([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)/?", text)
     if match is None:

@@ -24,6 +24,7 @@ from torchsmith.core.problem import (
     did_you_mean,
 )
 from torchsmith.core.state import TOML
+from torchsmith.core.text import shell_word
 from torchsmith.core.toml import place, read_cached, read_table, validation_problem
 from torchsmith.matrix import (
     Accelerator,
@@ -208,7 +209,9 @@ def _find(path: Path | None) -> Path:
     if path is not None:
         file = path / FILE if path.is_dir() else path
         if not file.is_file():
-            raise NotFound(f"no such file: {file}", hint="torchsmith init writes one")
+            folder = file.parent if file.suffix == ".toml" else file
+            hint = f"torchsmith init {shell_word(str(folder))} writes one"
+            raise NotFound(f"no such file: {file}", hint=hint)
         return file.absolute()
     files = (folder / FILE for folder in (Path.cwd(), *Path.cwd().parents))
     return next((file for file in files if file.is_file()), DEFAULT)
@@ -238,7 +241,8 @@ class _Resolver(msgspec.Struct, frozen=True):
             raise NotKnown(f"unknown line {settings.line!r}", hint=hint, path=("line",))
         spec = self._spec(settings, ())
         if profile:
-            spec = _joined(self._profile(profile, ("profile",), ()), spec)
+            at = ("profile",) if profile == settings.profile else ()  # else an option names it
+            spec = _joined(self._profile(profile, at, ()), spec)
         for index, cuda in enumerate(settings.cudatoolkit):
             if newest_pin(self.catalog, cuda) is None:
                 raise Conflict(f"no pin here has CUDA {cuda}", path=("cudatoolkit", index))
