@@ -165,7 +165,6 @@ def test_a_nixpkgs_that_a_workspace_states_itself_is_not_replaced(lines: str, tm
         (tmp_path / "catalog/lines.toml").write_text(lines)
     derived = derive_workspace([repo])
     assert [*derived.pins.values()] == ([] if lines else ["0182a36"])
-    assert bool(derived.elsewhere) is bool(lines)
 
 
 def test_of_two_recipes_of_a_build_the_one_left_out_names_the_other(tmp_path: Path) -> None:

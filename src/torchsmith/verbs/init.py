@@ -86,7 +86,6 @@ class InitReport(msgspec.Struct, frozen=True):
     warned: int = 0
     recipes: int = 0
     left_out: Sequence[UnusedRecipe] = ()
-    elsewhere: dict[str, int] = {}
     pins: dict[str, str] = {}
     drivers: dict[str, str] = {}  # the oldest NVIDIA driver that runs the builds of each CUDA release
     copy: str = ""  # of a torchsmith.toml that was replaced and not committed
@@ -156,7 +155,6 @@ def _derived(request: InitRequest, addresses: str) -> InitReport:
         warned=sum(bool(cell.warnings) for cell in derived.cells),
         recipes=derived.recipes,
         left_out=derived.left_out,
-        elsewhere=dict(derived.elsewhere),
         pins={block_title(block): pin for block, pin in derived.pins.items()},
         copy=copy,
     )
@@ -211,10 +209,6 @@ def _print_report(report: InitReport) -> None:
         write(f"left out: {counted(len(report.left_out), 'recipe')}")
     for why, names in grouped((recipe.why, recipe.name) for recipe in report.left_out).items():
         write(f"  {some_of(names)}: {why}")
-    if report.elsewhere:
-        write("at another nixpkgs than their line; torchsmith apply --adopt moves them to it:")
-    for block, count in report.elsewhere.items():
-        write(f"  {count} of {block}")
     for block, pin in report.pins.items():
         warn(f"wrote catalog/lines.toml: {block} at nixpkgs {pin}, as all of its recipes are")
     source = f" from {counted(report.recipes, 'recipe')}" if report.recipes else ""

@@ -71,10 +71,10 @@ def reconcile(
     repos: Sequence[WantedRepo],
     *,
     adopt: Adoption = NO_ADOPTION,
-    check: CheckRecipe | None = None,
+    check: CheckRecipe = lambda recipe: CheckedRecipe(),
 ) -> list[Change]:
-    """The changes that make a workspace what it should be, in the order of its files. Without `check`, files
-    that torchsmith does not manage are skipped unread."""
+    """The changes that make a workspace what it should be, in the order of its files. By default
+    recipes that torchsmith does not manage count as valid."""
     reconcilers = [_Reconciler(workspace, repo, adopt, check) for repo in repos]
     found = [change for reconciler in reconcilers for change in reconciler.changes()]
     changes = list(_keep_imported(workspace, repos, found))
@@ -91,7 +91,7 @@ class _Reconciler:
     workspace: Workspace
     repo: WantedRepo
     adopt: Adoption
-    check: CheckRecipe | None
+    check: CheckRecipe
 
     def __post_init__(self) -> None:
         for folder in self.folders:
@@ -196,8 +196,6 @@ class _Reconciler:
         if self.adopt.names(change.path):
             return change
         taken = self.adopt.takes(change.path)
-        if self.check is None:
-            return replace(change, skipped=not taken)
         if not change.recipe:
             return replace(change, kind="keep", why=f"{why}; {ADOPT_HINT}", before=None, after=None)
         file, repo = self.root / change.path, self.root / self.repo.name
@@ -222,18 +220,16 @@ class _Reconciler:
             if variant.release and variant.release.line != self.workspace.line_of(cell):
                 continue
             wanted = f"{self.repo.name}/{PKGS}/{cell}.nix"
-            same = recipe.attr == cell.name
-            counts = same or self.check is not None or recipe.owner == "ours"
-            if counts and wanted in self.wanted and not (self.root / wanted).exists():
+            if wanted in self.wanted and not (self.root / wanted).exists():
                 replaced.setdefault(wanted, recipe)
         return replaced
 
     def _replace(self, file: WantedFile, recipe: RecipeFile) -> Change:
         old = recipe.path.relative_to(self.root).as_posix()
         ours = recipe.owner == "ours"
-        checked = self.check(recipe) if self.check and not ours else CheckedRecipe()
+        checked = CheckedRecipe() if ours else self.check(recipe)
         same = recipe.attr == file.name
-        if self.check and same and not checked.errors and not ours and not self.adopt.names(old):
+        if same and not checked.errors and not ours and not self.adopt.names(old):
             why, warnings = f"{checked.valid}, not managed by torchsmith; {ADOPT_HINT}", checked.warnings
             kept = Change("keep", old, why, owner=recipe.owner, recipe=True, warnings=warnings)
             return replace(kept, code="valid", differs=checked.differs)
@@ -256,9 +252,6 @@ class _Reconciler:
         reading = recipe.reading
         if recipe.owner == "ours":
             yield change
-        elif self.check is None:
-            if recipe.owner == "edited":
-                yield _edited(change, self.adopt)
         elif reading and self._has_cell(f"{self.repo.name}/{PKGS}/{reading.variant}.nix", path):
             old = f" ({'; '.join(reading.old)})" if reading.old else ""
             why = f"redundant: the same build has a recipe of its usual name{old}"

@@ -163,7 +163,6 @@ class Derived:
     left_out: tuple[UnusedRecipe, ...]
     folders: dict[str, str] = field(default_factory=dict)  # of packages that are not where ours would be
     pins: Mapping[LineCuda, str] = field(default_factory=dict)  # if all recipes are at another nixpkgs
-    elsewhere: Mapping[str, int] = field(default_factory=dict)  # recipes whose nixpkgs is not kept
 
 
 def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
@@ -194,7 +193,7 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
             hint="; ".join(f"{count} of them: {why}" for why, count in reasons)
             or "a recipe is NAME.nix or NAME/default.nix below .flox/pkgs",
         )
-    pins, elsewhere = _pins(recipes, cells, catalog, root / "catalog")
+    pins = _pins(recipes, cells, catalog, root / "catalog")
     if pins:
         # What can be is decided by the nixpkgs that the workspace will have, as every later verb does.
         catalog = load_catalog(root / "catalog", {"lines": lines_text(pins)})
@@ -203,7 +202,7 @@ def derive_workspace(repos: Sequence[Path], line: str | None = None) -> Derived:
     folders = _folders(repositories, catalog)
     ordered = tuple(sorted(cells.values(), key=lambda cell: cell.variant.sort_key))
     text = _text(ordered, repositories)
-    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins, elsewhere)
+    return Derived(root / FILE, text, len(recipes), ordered, tuple(left), folders, pins)
 
 
 def _cells(
@@ -303,28 +302,22 @@ def _cell(recipe: RecipeFile, catalog: Catalog, line: str | None) -> Cell | Unus
 
 def _pins(
     recipes: Sequence[RecipeFile], cells: Mapping[str, Cell], catalog: Catalog, folder: Path
-) -> tuple[dict[LineCuda, str], Counter[str]]:
-    """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it; and recipes at another than
-    their line's if that cannot be, counted by a description: written again, they would take the line's."""
+) -> dict[LineCuda, str]:
+    """Nixpkgs that a line can have for a CUDA, as all of its recipes are at it."""
     read = ((recipe, cells.get(recipe.variant.name)) for recipe in recipes if recipe.variant)
     stated = grouped(
         ((cell.line, cell.variant.cuda), rev[1])
         for recipe, cell in read
         if cell and cell.variant.toolkit == cell.variant.cuda and (rev := NIXPKGS.search(recipe.text or ""))
     )
+    by_rev = {pin.rev: name for name, pin in catalog.pins.items()}
     pins: dict[LineCuda, str] = {}
-    elsewhere: Counter[str] = Counter()
     for block, revs in stated.items():
-        build = catalog.lines[block[0]].build_for(block[1])
-        ours = catalog.pins[build.pin].rev if build and build.pin else ""
-        others = [rev for rev in revs if ours and rev != ours]
-        known = {pin.rev: name for name, pin in catalog.pins.items()}.get(revs[0], "")
-        if others and len(set(revs)) == 1 and known and _serves(block, known, cells, folder):
+        build, known = catalog.lines[block[0]].build_for(block[1]), by_rev.get(revs[0], "")
+        other = known and len(set(revs)) == 1 and build and build.pin not in ("", known)
+        if other and _serves(block, known, cells, folder):
             pins[block] = known
-        else:
-            why = ", which the catalog does not know" if not known else ""
-            elsewhere.update(f"{block_title(block)} at {rev[:7]}{why}, ours at {ours[:7]}" for rev in others)
-    return pins, elsewhere
+    return pins
 
 
 def _serves(block: LineCuda, pin: str, cells: Mapping[str, Cell], folder: Path) -> bool:
