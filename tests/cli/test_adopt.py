@@ -219,7 +219,7 @@ def test_a_plan_and_its_next_step_say_what_the_same_options_write(
     assert call("apply", "--no-git").code == 1
     every = call("plan")
     assert ", 3 skipped;" in every.out.splitlines()[-1]
-    assert "next: torchsmith apply --adopt all   # replaces 2 and deletes 1 of the skipped files" in every.err
+    assert "next: torchsmith apply --adopt all   # takes 3 skipped files over" in every.err
     assert "+++" not in call("plan", "--diff").out
     path = repo.relative_to(tmp_path) / f".flox/pkgs/{RIGHT}.nix"
     one = call("plan", "--adopt", path)

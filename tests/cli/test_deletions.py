@@ -91,7 +91,7 @@ def test_a_file_that_was_edited_by_hand_is_named(tmp_path: Path, call: Call) -> 
         file.write("( 1\n")
     applied = call("apply", "-w", str(tmp_path))
     assert applied.code == 1
-    assert f"edited by hand since torchsmith wrote it: {GONE}" in " ".join(applied.err.split())
+    assert f"{GONE} would rewrite (needs --adopt): broken, edited by hand: " in " ".join(applied.err.split())
 
 
 def test_what_deletes_nothing_asks_nothing(tmp_path: Path, call: Call) -> None:

@@ -201,17 +201,13 @@ def _by_path(change: Change) -> bool:
 
 
 def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
-    """Suggest to fix what was skipped if the audit can, then to take it over, with the number of files that
-    this replaces and deletes."""
+    """Suggest to fix what was skipped if the audit can, then to take it over."""
     if fixable := sum(change.fixable for change in report.skipped):
         why = f"fixes {counted(fixable, 'recipe')}"
         next_step("audit", str(request.workspace or "."), "--fix", why=why)
-    taken = Counter(COUNTED[change.kind] for change in report.skipped if not _by_path(change))
-    if taken:
-        does = {"change": "replaces", "delete": "deletes"}
-        counts = " and ".join(f"{verb} {taken[kind]}" for kind, verb in does.items() if taken[kind])
-        why = f"{counts} of the skipped files"
+    if taken := sum(not _by_path(change) for change in report.skipped):
         words = replace(request, adopt=("all",)).words
+        why = f"takes {counted(taken, 'skipped file')} over"
         next_step("apply", *words, workspace=request.workspace, why=why)
 
 
@@ -275,8 +271,6 @@ def _print_notes(report: ChangeReport, line: Printer) -> None:
     """Print what to know of a plan besides its changes."""
     if report.copies:
         line(f"copies of files that are not committed: {some_of(report.copies, 3)}", "yellow")
-    if edited := [change.path for change in report.skipped if change.owner == "edited"]:
-        line(f"edited by hand since torchsmith wrote it: {some_of(edited, 3)}", "yellow")
     for differs, paths in grouped((change.differs, change.path) for change in report.changes).items():
         if differs and not report.written:
             line(f"kept with {', '.join(differs)}: {some_of(paths, 2)}", "yellow")

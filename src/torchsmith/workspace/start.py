@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from torchsmith.catalog import Catalog, CudaVersion, builtin_catalog, load_catalog
 from torchsmith.catalog.check import Contradiction
@@ -49,10 +46,17 @@ from torchsmith.workspace.checkout import (
     discover,
     libraries,
 )
-from torchsmith.workspace.load import DEFAULT, FILE, default_profiles, open_workspace
+from torchsmith.workspace.load import (
+    DEFAULT,
+    FILE,
+    SettingsFile,
+    default_profiles,
+    open_workspace,
+    parse_settings,
+)
 from torchsmith.workspace.reconcile import NIXPKGS, copies
 from torchsmith.workspace.release import stated_release
-from torchsmith.workspace.settings import ADDRESS, SourceAddresses, schema
+from torchsmith.workspace.settings import schema
 from torchsmith.workspace.write import forget_written
 
 SCHEMA = "torchsmith.schema.json"  # beside torchsmith.toml
@@ -83,17 +87,13 @@ def started_text(profile: str, *, cells: Sequence[str] = (), gpus: Sequence[str]
 def sources_text(words: Sequence[str]) -> str:
     """The table [sources] of torchsmith.toml, from words such as nixpkgs=ADDRESS; empty without words."""
     sources = dict(word.partition("=")[::2] for word in words)
-    known = [field.name for field in msgspec.structs.fields(SourceAddresses)]
-    for name, address in sources.items():
-        if name not in known:
-            hint = did_you_mean(name, known) or f"one of {', '.join(known)}"
-            raise NotKnown(f"unknown source {name!r}", hint=hint)
-        if not re.fullmatch(ADDRESS, address):
-            hint = f"such as {name}=https://mirror.example.org/{name}"
-            raise Invalid(
-                f"source {name} has no address that begins with https://, ssh:// or file://", hint=hint
-            )
-    return f"\n{table_text({'sources': sources})}" if sources else ""
+    for name in (name for name, address in sources.items() if not address):
+        raise Invalid(
+            f"--source {name} has no address", hint="such as nixpkgs=https://mirror.example.org/nixpkgs"
+        )
+    text = f"\n{table_text({'sources': sources})}" if sources else ""
+    parse_settings(SettingsFile("--source", f"format = 1\n{text}"))
+    return text
 
 
 def require_new(file: Path, *, force: bool) -> None:
