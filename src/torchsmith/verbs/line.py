@@ -128,10 +128,18 @@ def _print_lines(report: LinesReport) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MoveRequest(Request):
-    """What a line is to be built from: a nixpkgs, a torch release, or both."""
+class EditRequest(Request):
+    """A workspace whose facts change, and how they are written."""
 
     workspace: WorkspaceOption = None
+    dry_run: DryRunOption = False
+    wait: WaitOption = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveRequest(EditRequest):
+    """What a line is to be built from: a nixpkgs, a torch release, or both."""
+
     channel: ChannelOption = channels.CHANNEL
     rev: Annotated[str | None, Option("A nixpkgs revision instead: 40 digits, or a pin's name.")] = None
     sha256: Annotated[str | None, Option("The hash of its tarball, if known.")] = None
@@ -163,8 +171,6 @@ class LineAddRequest(MoveRequest):
     ] = None
     nixpkgs: Annotated[Path | None, Option("A nixpkgs tree of --rev, instead of a download.")] = None
     matrix: Annotated[bool, Option("Add the builds of profile real to torchsmith.toml.")] = False
-    dry_run: DryRunOption = False
-    wait: WaitOption = 0.0
 
 
 def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport:
@@ -174,7 +180,7 @@ def add_line(request: LineAddRequest, reporter: Reporter = SILENT) -> EditReport
         require_own_tree([str(request.nixpkgs)], f"nixpkgs {request.rev[:7]}", dry_run=request.dry_run)
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     edit = new_line(opened, request, reporter)
-    return _changed(edit, request.name, "line add", reporter, dry_run=request.dry_run, wait=request.wait)
+    return _changed(edit, request.name, "line add", reporter, request)
 
 
 def new_line(opened: Workspace, request: LineAddRequest, reporter: Reporter) -> FactEdit:
@@ -191,11 +197,9 @@ def new_line(opened: Workspace, request: LineAddRequest, reporter: Reporter) -> 
     return edit
 
 
-def _changed(
-    edit: FactEdit, name: str, verb: str, reporter: Reporter, *, dry_run: bool, wait: float
-) -> EditReport:
+def _changed(edit: FactEdit, name: str, verb: str, reporter: Reporter, request: EditRequest) -> EditReport:
     """The report of a line's edit, which is written unless it is a dry run."""
-    report = written(edit, name, verb, reporter, dry_run=dry_run, wait=wait)
+    report = written(edit, name, verb, reporter, request)
     before, after = edit.workspace.catalog, edit.after
     return msgspec.structs.replace(
         report,
@@ -205,14 +209,12 @@ def _changed(
     )
 
 
-def written(
-    edit: FactEdit, name: str, verb: str, reporter: Reporter, *, dry_run: bool, wait: float
-) -> EditReport:
+def written(edit: FactEdit, name: str, verb: str, reporter: Reporter, request: EditRequest) -> EditReport:
     """The report of an edit, which is written unless it is a dry run."""
     report = EditReport(name=name, written=False, files=edit.files)
-    if not edit.files or dry_run:
+    if not edit.files or request.dry_run:
         return report
-    writer = edit.write(verb, wait)
+    writer = edit.write(verb, request.wait)
     reporter.note(writer.recovered)
     return msgspec.structs.replace(report, written=True, copies=writer.copies)
 
@@ -245,8 +247,6 @@ class LineUpdateRequest(MoveRequest):
     recipes: Annotated[
         bool, Option("Also set revision and hash in its recipes that torchsmith does not manage.")
     ] = False
-    dry_run: DryRunOption = False
-    wait: WaitOption = 0.0
 
 
 def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> EditReport:
@@ -264,7 +264,7 @@ def update_line(request: LineUpdateRequest, reporter: Reporter = SILENT) -> Edit
     edit = pins.propose(opened, channel.for_update(request.move(request.line), tree))
     if request.recipes:
         edit = with_recipes(edit, request.line)
-    return _changed(edit, request.line, "line update", reporter, dry_run=request.dry_run, wait=request.wait)
+    return _changed(edit, request.line, "line update", reporter, request)
 
 
 UPDATE = "torchsmith init builds && torchsmith line update 2.10 -w builds --rev 0182a36 --dry-run"
@@ -285,20 +285,17 @@ def update(*, request: LineUpdateRequest, json: JsonOption = False) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LineRemoveRequest(Request):
+class LineRemoveRequest(EditRequest):
     """A line whose entry in the workspace's catalog is removed."""
 
     line: Annotated[str, Argument("The line, such as 2.13.", metavar="LINE")]
-    workspace: WorkspaceOption = None
-    dry_run: DryRunOption = False
-    wait: WaitOption = 0.0
 
 
 def remove_line(request: LineRemoveRequest, reporter: Reporter = SILENT) -> EditReport:
     """Remove what a workspace added or changed of a line. Raises Conflict if cells still need it."""
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     edit = lines.propose_removal(opened, request.line)
-    return _changed(edit, request.line, "line remove", reporter, dry_run=request.dry_run, wait=request.wait)
+    return _changed(edit, request.line, "line remove", reporter, request)
 
 
 def remove(*, request: LineRemoveRequest, json: JsonOption = False) -> None:

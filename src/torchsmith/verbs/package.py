@@ -18,7 +18,7 @@ from torchsmith.cli.nix_options import (
     read_trees,
     require_own_tree,
 )
-from torchsmith.cli.options import DryRunOption, JsonOption, WaitOption, WorkspaceOption
+from torchsmith.cli.options import JsonOption, WorkspaceOption
 from torchsmith.cli.reporter import SILENT, Reporter, Terminal
 from torchsmith.cli.request import Argument, Option, Request
 from torchsmith.core.problem import Incomplete, Invalid
@@ -26,7 +26,7 @@ from torchsmith.core.text import counted, grouped, some_of
 from torchsmith.edit import package as packages
 from torchsmith.edit.facts import EditReport
 from torchsmith.edit.package_entry import NewPackage, PackageProbe, PackageRow, package_row
-from torchsmith.verbs.line import print_edit, print_next, written
+from torchsmith.verbs.line import EditRequest, print_edit, print_next, written
 from torchsmith.workspace.load import open_workspace
 
 EXAMPLE = "torchsmith init builds && torchsmith package list -w builds"
@@ -79,11 +79,10 @@ PackageName = Annotated[str, Argument("The package; its recipes begin so.", meta
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageAddRequest(Request):
+class PackageAddRequest(EditRequest):
     """A package of nixpkgs to build, and how Nix is asked about it."""
 
     name: PackageName
-    workspace: WorkspaceOption = None
     attr: Annotated[str | None, Option("Its attribute in nixpkgs' Python packages; by default its name.")] = (
         None
     )
@@ -101,8 +100,6 @@ class PackageAddRequest(Request):
         ),
     ] = ()
     nixpkgs: NixpkgsOption = ()
-    dry_run: DryRunOption = False
-    wait: WaitOption = 0.0
 
 
 def _read_source(text: str | None, tag: str | None) -> SourceRepository | None:
@@ -155,7 +152,7 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
         options = NixOptions(request.nixpkgs, memory=4.0, cache=False)
         nix, ask = evaluation(options, workspace=opened, instantiate=True, reporter=reporter)
         edit, probes = packages.propose(opened, new, ask, nix, read_trees(request.nixpkgs))
-    report = written(edit, new.name, "package add", reporter, dry_run=request.dry_run, wait=request.wait)
+    report = written(edit, new.name, "package add", reporter, request)
     package = edit.after.catalog.packages[new.name]
     answers = grouped(
         (
@@ -175,13 +172,10 @@ def add_package(request: PackageAddRequest, reporter: Reporter = SILENT) -> Edit
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageRemoveRequest(Request):
+class PackageRemoveRequest(EditRequest):
     """A package to remove from the workspace."""
 
     name: PackageName
-    workspace: WorkspaceOption = None
-    dry_run: DryRunOption = False
-    wait: WaitOption = 0.0
 
 
 def remove_package(request: PackageRemoveRequest, reporter: Reporter = SILENT) -> EditReport:
@@ -189,7 +183,7 @@ def remove_package(request: PackageRemoveRequest, reporter: Reporter = SILENT) -
     opened = open_workspace(request.workspace, recover=not request.dry_run)
     edit = packages.propose_removal(opened, request.name)
     name = request.name
-    return written(edit, name, "package remove", reporter, dry_run=request.dry_run, wait=request.wait)
+    return written(edit, name, "package remove", reporter, request)
 
 
 def add(*, request: PackageAddRequest, json: JsonOption = False) -> None:

@@ -255,7 +255,10 @@ def print_changes(
 
 def _print_alike(changes: Sequence[Change], line: Printer, stream: TextIO, *, verbose: bool) -> bool:
     """Print changes, those with the same reason together. Returns whether names were only counted."""
-    alike = grouped(((_label(change), change.recipe, _why(change)), change) for change in changes)
+    alike = grouped(
+        (("skip" if change.skipped else change.kind, change.recipe, _why(change)), change)
+        for change in changes
+    )
     for (label, _, why), group in alike.items():
         names = [
             f"{change.path} (now {Path(change.old).name})" if change.old else change.path for change in group
@@ -295,13 +298,12 @@ def _print_notes(report: ChangeReport, line: Printer) -> None:
 def _print_split_torch(report: ChangeReport, line: Printer) -> None:
     """Warn of generated companions whose torch recipe is not generated."""
     companions = [package_name(path) for paths in report.split_torch.values() for path in paths]
-    torch = [package_name(path) for path in report.split_torch]
-    folder = os.path.commonpath([*report.split_torch])
-    line(
-        f"{some_of(companions, 2)}: generated with torchsmith's torch, not that of {some_of(torch)}, which is"
-        " kept: torch may be compiled twice",
-        "yellow",
+    torch, folder = (
+        some_of([*map(package_name, report.split_torch)]),
+        os.path.commonpath([*report.split_torch]),
     )
+    what = f"{some_of(companions, 2)}: generated with torchsmith's torch, not that of {torch}, which is kept"
+    line(f"{what}: torch may be compiled twice", "yellow")
     line(f"  --adopt {folder} takes torch over too; a companion written by hand can import it", "yellow")
 
 
@@ -336,10 +338,6 @@ def _summary(report: ChangeReport) -> str:
     repos = dict.fromkeys(change.path.partition("/")[0] for change in report.changes)
     nothing = "" if report.pending or report.written else "no changes; "
     return f"{report.root} ({', '.join(repos)}): {nothing}{'; '.join(parts)}"
-
-
-def _label(change: Change) -> str:
-    return "skip" if change.skipped else change.kind
 
 
 def _why(change: Change) -> str:
