@@ -224,7 +224,9 @@ def test_the_site_is_found_and_searched_from_the_disk() -> None:
 
 
 def test_the_documentation_stays_short() -> None:
-    assert sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")) < 50_000
+    text = "\n".join(page.read_text() for page in (ROOT / "docs").rglob("*.md"))
+    words = re.sub(r"<!--.*?-->", "", text).split()
+    assert sum(any(map(str.isalnum, word)) for word in words) < 37_000  # rules of tables are not words
 
 
 def test_the_answer_in_the_readme_has_twelve_lines() -> None:
