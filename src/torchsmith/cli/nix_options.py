@@ -30,7 +30,7 @@ Recipes = Annotated[
 NixpkgsOption = Annotated[
     Sequence[str],
     Option(
-        "A nixpkgs tree instead of the download, for every pin or the revision named; `sample` is a small one.",
+        "A nixpkgs tree instead of the download, for all pins or the one named; `sample` is a small one.",
         metavar="[REV=]PATH",
         envvar="TORCHSMITH_NIXPKGS",
     ),
