@@ -93,9 +93,9 @@ def convention(subject: Subject) -> Sure | None:
     return None if subject.enforce_conventions else Sure.GUESS
 
 
-def rewrite(span: Span, text: str) -> FindingFix:
+def rewrite(span: Span, text: str, *, safe: bool = True) -> FindingFix:
     """The fix that puts another text in a place."""
-    return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
+    return FindingFix(f"write {text}", (Edit(span.start, span.end, text),), safe)
 
 
 REMOVED_AFTER = "0.2.0"  # the last version that had these rules

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
-from torchsmith.auditing.rules.expressions import in_nixpkgs_python
+from torchsmith.auditing.rules.expressions import SPELLING, in_nixpkgs_python
 from torchsmith.auditing.rules.shape import unread_targets
 from torchsmith.catalog import Gpu, Isa
 from torchsmith.catalog.facts import GpuBackend
+from torchsmith.core.problem import nearest
 from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
 from torchsmith.recipe.read import Edit, GpuMention, Span, Unknown, gpu_target
@@ -211,7 +212,11 @@ def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     if not subject.configured and not any("gpuTargets" in override.arguments for override in overrides):
         # A torch that is overridden under another name is not seen here.
         sure = LIKELY if not overrides and subject.overrides else None
-        yield Defect("torch is not given gpuTargets", overrides[0].span if overrides else None, sure=sure)
+        written = {name: value.span for override in overrides for name, value in override.arguments.items()}
+        near = nearest("gpuTargets", written, cutoff=SPELLING)
+        at = written[near] if near else overrides[0].span if overrides else None
+        hint = f"{near} is not an argument of torch: write gpuTargets" if near else ""
+        yield Defect("torch is not given gpuTargets", at, hint=hint, sure=sure)
     for override in overrides:
         targets = override.arguments.get("gpuTargets")
         if targets is not None and targets.value == [] and not subject.configured:

@@ -54,9 +54,6 @@ SPELLINGS: dict[str, GpuSpelling] = {
 WORD = r"(?:\"(?:\\[\s\S]|[^\"\\])*\"|'[^']*'|\\[\s\S]|[^\s;\"'\\])*"
 EXPORT = re.compile(rf"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
 COMMAND = re.compile(r"[ \t]+[^\s;&|#]")  # behind an assignment that is for one command alone
-# What begins and ends a part of shell code that does not always run, and Nix code inside of it.
-OPENED = re.compile(r"(?:^|;)[ \t]*(?:if|for|while|until|case)\b|<<|(?:[({]|''|&&|\|\|)[ \t]*$", re.MULTILINE)
-CLOSED = re.compile(r"(?:^|;)[ \t]*(?:fi|done|esac)\b|^[ \t]*(?:[)}]|''\})", re.MULTILINE)
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
 CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
@@ -305,11 +302,10 @@ class Recipe(RecipeTree):
             for match, assignment in zip(written, folded if filled else written, strict=True):
                 before = raw[: match.start(1)]
                 start, end = begin + len(before.encode()), begin + len(raw[: match.end()].encode())
-                inside = len(OPENED.findall(before)) != len(CLOSED.findall(before))
                 for_one = "export" not in match[0] and COMMAND.match(raw, match.end()) is not None
                 open_quote = assignment.string[assignment.end() : assignment.end() + 1] in ('"', "'")
                 value = "${" if open_quote else assignment[3].strip("\"'")
-                certain = always and filled and not (inside or for_one or assignment[2])
+                certain = always and filled and not (for_one or assignment[2])
                 yield match[1], value, self.syntax.span_at(start, end), certain
 
     # ---- names
