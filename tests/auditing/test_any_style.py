@@ -106,7 +106,7 @@ DIGEST = "RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ"
         (f"sha256-{DIGEST}=", False),
         (f"sha256:{DIGEST}=", False),
         (f"{DIGEST}=", False),
-        (f"sha512-{'A' * 85}B==", False),
+        (f"sha512-{'A' * 85}Q==", False),
         (f"sha256-{DIGEST[:-1]}", True),
         ("sha256-" + "A" * 43, True),
     ],

@@ -119,9 +119,9 @@ def test_what_is_replaced_is_extended_by_the_recipes_own_name(old: str) -> None:
     assert [one.hint for one in found if one.rule == "TS810"] == [f"extend {old}.preConfigure"]
 
 
-def test_a_target_that_has_no_effect_is_not_judged_too() -> None:
-    [finding] = told(NAME, ("  pname = ", '  TORCH_CUDA_ARCH_LIST = "8.6"; pname = '))
-    assert finding.rule == "TS851"
+def test_targets_as_an_attribute_of_torch_do_not_replace_gpu_targets() -> None:
+    text = '{ python3Packages }: python3Packages.torch.overrideAttrs { TORCH_CUDA_ARCH_LIST = "9.0"; }\n'
+    assert "TS405" in [one.rule for one in findings_of("pytorch-python313-cuda13_0-sm90-avx2", text)]
 
 
 def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:

@@ -10,7 +10,6 @@ from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
 from torchsmith.auditing.rules.expressions import SPELLING, in_nixpkgs_python
-from torchsmith.auditing.rules.shape import unread_targets
 from torchsmith.catalog import Gpu, Isa
 from torchsmith.catalog.facts import GpuBackend
 from torchsmith.core.problem import nearest
@@ -30,10 +29,8 @@ NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set u
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
-    unread = [value.span for value in unread_targets(subject)]
     for mention in subject.whole.gpu_targets:
-        filled_in = any("$" in value for value in mention.values) or mention.name == "gpuArchNum"
-        if not filled_in and not any(mention.span.start <= at.start <= mention.span.end for at in unread):
+        if not any("$" in value for value in mention.values) and mention.name != "gpuArchNum":
             yield mention
 
 
@@ -192,7 +189,8 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
 @rule("TS405", "no gpu target", unless=NO_TORCH)
 def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, perhaps without the one in the name,
-    and takes ten times as long. With ROCm this is a warning: all that nixpkgs compiles for are included."""
+    and takes ten times as long. TORCH_CUDA_ARCH_LIST as an attribute does not do it: nixpkgs' preConfigure
+    sets the variable again. With ROCm this is a warning: all that nixpkgs compiles for are included."""
     if subject.gpu is None:
         backend, strings = subject.catalog.backends[variant.backend], subject.body.syntax.plain_strings
         if backend.package_set and variant.arch not in strings and not any(_other_archs(subject, backend)):
@@ -207,7 +205,8 @@ def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
         return
     overrides = subject.passed_to("torch", "pytorch")
     listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
-    if listed and not overrides:
+    passed = [override.arguments for override in subject.overrides_of("torch", "pytorch")]
+    if listed and not overrides and not any("TORCH_CUDA_ARCH_LIST" in arguments for arguments in passed):
         return
     if not subject.configured and not any("gpuTargets" in override.arguments for override in overrides):
         # A torch that is overridden under another name is not seen here.
