@@ -46,14 +46,10 @@ SIGNS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
     ("runtime", re.compile(r"^FAILED \S+::|^=+ .*\b\d+ failed\b")),
     ("compile", re.compile(r"^FAILED: |ninja: build stopped|make(?:\[\d+\])?: \*\*\* ")),
 )
-EVALUATION = re.compile(
-    r"^error: (?:undefined variable|syntax error|infinite recursion|cannot coerce|value is)"
-)
 LAST_RESORT = re.compile(r"\b(?:error|failed|fatal)\b", re.IGNORECASE)
 TITLES = {
     "compile": "the compiler or its build system refused",
     "runtime": "a program failed",
-    "evaluation": "the recipe does not evaluate",
 }
 # Messages that only follow from an earlier failure.
 CONSEQUENCE = re.compile(
@@ -138,8 +134,6 @@ def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Reason | None,
         if BUILD_OUTPUT.match(text):
             break  # a build's own log, which Nix did not end
         reason = _match((index, text), known)
-        if reason is None and EVALUATION.search(text):
-            reason = _Reason(index, None, "evaluation")
         if reason is not None:
             return _deeper(reason, enumerate(lines[:index]), known), index, ""
     return None, len(lines), ""

@@ -55,7 +55,6 @@ WORD = r"(?:\"(?:\\[\s\S]|[^\"\\])*\"|'[^']*'|\\[\s\S]|[^\s;\"'\\])*"
 EXPORT = re.compile(rf"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
 COMMAND = re.compile(r"[ \t]+[^\s;&|#]")  # behind an assignment that is for one command alone
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
-CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
 
@@ -311,31 +310,10 @@ class Recipe(RecipeTree):
     # ---- names
 
     def search_paths(self, name: str) -> Iterator[Span]:
-        """Where `<name>` is imported for more than to fetch something with it."""
-        for node in self.syntax.captures.get("spath", ()):
-            if self.syntax.text(node) == f"<{name}>" and self.alive(node) and not self._only_fetches(node):
+        """Where `<name>` is written."""
+        for node in filter(self.alive, self.syntax.captures.get("spath", ())):
+            if self.syntax.text(node) == f"<{name}>":
                 yield self.syntax.span(node)
-
-    def _only_fetches(self, node: Node) -> bool:
-        """Whether an import is used for its fetchers alone: `(import <nixpkgs> { }).fetchFromGitHub`, or a
-        variable that is nowhere used otherwise."""
-        while node.parent is not None and node.parent.type in CALLS:
-            node = node.parent
-        parent = node.parent
-        if parent is None:
-            return False
-        if parent.type == "select_expression":
-            return self._selects_fetcher(parent)
-        if parent.type != "binding":
-            return False
-        name = self.syntax.text(part(parent, "attrpath"))
-        uses = [variable for variable in self.syntax.variables if self.syntax.text(variable) == name]
-        selections = [use.parent for use in uses if use.parent and use.parent.type == "select_expression"]
-        used = len(uses) == len(selections) and name not in self.syntax.inherited_names
-        return bool(uses) and used and all(map(self._selects_fetcher, selections))
-
-    def _selects_fetcher(self, selection: Node) -> bool:
-        return self.syntax.text(part(selection, "attrpath")).startswith("fetch")
 
     def nixpkgs_settings(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, Located[Value]]]:
         """The names of a pattern in `config` of nixpkgs, with their values: passed to an import, or set by a
