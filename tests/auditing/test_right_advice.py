@@ -212,6 +212,7 @@ def test_a_later_line_that_drops_the_flags_is_a_warning_in_its_place(line: str) 
         f'before="$CXXFLAGS"\n{LINE} $before"',
         'CXXFLAGS+=" -I/build"',
         'export CFLAGS="$CXXFLAGS"',
+        'export CFLAGS="$CXXFLAGS"; export CXXFLAGS="$CFLAGS -O3"',
         'CXXFLAGS="-O1" make -C tools',
     ],
 )

@@ -102,6 +102,7 @@ VERDICTS = {
     "cannot build": f"error: Cannot build '{DRV}'.\n       Reason: builder failed with exit code 1.",
     "one line": f"error: Cannot build '{DRV}'. Reason: builder failed with exit code 1.",
     "nom": f"┃ error: Cannot build '{DRV}'.\n┃        Reason: builder failed with exit code 1.",
+    "actions": f"2026-05-14T09:12:33.1234567Z error: builder for '{DRV}' failed with exit code 1;",
 }
 
 
@@ -120,8 +121,8 @@ def test_that_a_build_failed_leads_to_its_log(verdict: str) -> None:
 @pytest.mark.parametrize("verdict", VERDICTS.values(), ids=VERDICTS)
 @pytest.mark.parametrize("mark", ["       > ", ""], ids=["quoted", "without marks"])
 def test_the_builds_lines_after_the_verdict_are_read(verdict: str, mark: str) -> None:
-    border = "┃" if verdict.startswith("┃") else ""
-    log = f"{verdict}\n{border}{mark}{SAMPLES['magma-clockrate']}\n"
+    frame = verdict[: verdict.index("error:")].rstrip(" ")
+    log = f"{verdict}\n{frame}{' ' if 'Z' in frame else ''}{mark}{SAMPLES['magma-clockrate']}\n"
     assert diagnose_log(log, CATALOG).entry == "magma-clockrate"
 
 

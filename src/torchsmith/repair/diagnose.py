@@ -21,7 +21,8 @@ HARMLESS = ("memory", "disk", "network")
 # Nix says that the build ran and gave up by itself: the reason is in the build's own lines.
 BUILD_FAILED = re.compile(r"builder (?:for \S+ )?failed(?: with exit code|$)")
 FAILED_DRV = re.compile(r"(?:builder for|Cannot build) '?([^' ]+\.drv)")  # from Nix 2.29 on one line before
-NOM_BORDER = "┃"  # before what nix-output-monitor prints of Nix
+# What GitHub Actions and nix-output-monitor put before a line.
+FRAME = re.compile(r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?┃?")
 QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
 BUILD_PREFIX = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
 PROGRESS = re.compile(r"^\[ *\d+(?:/\d+|%)\] ")
@@ -99,7 +100,7 @@ class _Reason:
 
 def diagnose_log(log: str, catalog: Catalog) -> Diagnosis:
     """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
-    lines = [plain(line).removeprefix(NOM_BORDER).rstrip() for line in log.splitlines()]
+    lines = [FRAME.sub("", plain(line)).rstrip() for line in log.splitlines()]
     known = [(error, re.compile(_pattern(error))) for error in catalog.errors.values()]
     of_nix = [pair for pair in known if pair[0].says == "nix"]
     of_build = [pair for pair in known if pair[0].says == "build"]
