@@ -22,10 +22,9 @@ SECTIONS = {
 }
 
 
-def exit_page(note: str) -> str:
+def exit_page() -> str:
     """What every exit code and every code of an error means."""
-    return f"""{note}
-# Exit codes
+    return f"""# Exit codes
 
 | code | meaning | for instance |
 | --- | --- | --- |
@@ -65,10 +64,10 @@ def kind_rows() -> list[list[str]]:
     return sorted([f"`{kind.code()}`", inspect.getdoc(kind) or "", str(int(kind.exit))] for kind in kinds())
 
 
-def errors_page(catalog: Catalog, note: str) -> str:
+def errors_page(catalog: Catalog) -> str:
     """Known errors by where one meets them: for each a line of its log, what happened, and the fix."""
     parts = [
-        f"{note}\n# Known errors\n\n`torchsmith diagnose LOG` finds these in a log, and prints the cause too."
+        "# Known errors\n\n`torchsmith diagnose LOG` finds these in a log, and prints the cause too."
         " A workspace adds its own in `catalog/errors.toml`.\n"
     ]
     for heading, kinds in SECTIONS.items():
