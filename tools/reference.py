@@ -10,12 +10,16 @@ from pathlib import Path
 import torchsmith
 from torchsmith.catalog import Catalog
 from torchsmith.core.problem import Problem
-from torchsmith.repair.diagnose import diagnose_log
 from torchsmith.workspace.readmes import table
 
 PACKAGE = Path(torchsmith.__file__).parent
-LOGS = Path(__file__).parent.parent / "tests" / "repair" / "logs"
-SHOWN = 1  # lines of logs for an error
+SECTIONS = {
+    "Compiling": ("compile",),
+    "Running": ("runtime",),
+    "Memory and disk": ("memory", "disk"),
+    "Downloads": ("network", "hash"),
+    "Nix": ("evaluation", "store", "builder", "timeout"),
+}
 
 
 def exit_page() -> str:
@@ -61,27 +65,14 @@ def kind_rows() -> list[list[str]]:
 
 
 def errors_page(catalog: Catalog) -> str:
-    """Known build errors: lines of logs that show each, what happened, why, and the fix."""
+    """Known errors by where one meets them: for each a line of its log, what happened, and the fix."""
     parts = [
-        "# Known errors\n\nWhat `torchsmith diagnose` and `torchsmith build` look for in a log."
+        "# Known errors\n\n`torchsmith diagnose LOG` finds these in a log, and prints the cause too."
         " A workspace adds its own in `catalog/errors.toml`.\n"
     ]
-    seen = telling_lines(catalog)
-    for error in catalog.errors.values():
-        lines = "\n".join(seen.get(error.name, ())[:SHOWN])
-        shown = f"```text\n{lines}\n```\n" if lines else ""
-        text = f"## {error.title}\n{shown}\n{error.cause} **Fix:** {error.fix}\n"
+    for heading, kinds in SECTIONS.items():
+        errors = [error for error in catalog.errors.values() if error.kind in kinds]
+        rows = (f"- `` {error.example.strip()} ``\\\n  **{error.title}.** {error.fix}\n" for error in errors)
+        text = f"## {heading}\n{''.join(rows)}"
         parts.append(re.sub(r"(?<!\$)\{(\w+)\}", lambda match: match[1].upper(), text))
     return "\n".join(parts)
-
-
-def telling_lines(catalog: Catalog) -> dict[str, list[str]]:
-    """The lines by which the logs of the tests are told apart, by error."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(LOGS.glob("*.log")):
-        log = file.read_text().partition("+++\n")[2]
-        told = diagnose_log(log, catalog)
-        line = log.splitlines()[told.line_number - 1].strip() if told.line_number else ""
-        if told.entry and line and line not in found.setdefault(told.entry, []):
-            found[told.entry].append(line)
-    return found

@@ -161,7 +161,6 @@ CHANGES: list[tuple[str, str, str, str]] = [
     ("TS808", NAME, "python3Packages.torch.override", "python3Packages.numpy.override"),
     ("TS810", NAME, "passthru = oldAttrs.passthru // {", "passthru = {"),
     ("TS810", NAME, 'preConfigure = (oldAttrs.preConfigure or "")', 'preConfigure = ""'),
-    ("TS851", NAME, 'pname = "pytorch210', 'TORCH_CUDA_ARCH_LIST = "12.0";\n      pname = "pytorch210'),
     ("TS901", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", ""),
     ("TS902", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ=", "sha256-short"),
     ("TS903", NAME, "sha256-RKiZLHBCneMtZKRgTEuW1K7+Jpi", "sha256-iZLHBCneMtZKRgTEuW1K7+JpiRK"),

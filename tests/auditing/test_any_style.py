@@ -106,7 +106,7 @@ DIGEST = "RKiZLHBCneMtZKRgTEuW1K7+Jpi+tx11BMXuS1jC1xQ"
         (f"sha256-{DIGEST}=", False),
         (f"sha256:{DIGEST}=", False),
         (f"{DIGEST}=", False),
-        (f"sha512-{'A' * 85}B==", False),
+        (f"sha512-{'A' * 85}Q==", False),
         (f"sha256-{DIGEST[:-1]}", True),
         ("sha256-" + "A" * 43, True),
     ],
@@ -243,22 +243,15 @@ def test_hashes_that_a_caller_passes_or_a_driver_does_without_are_not_placeholde
 
 
 @pytest.mark.parametrize(
-    ("text", "noted"),
+    "text",
     [
-        ("let pkgs = import <nixpkgs> { }; in pkgs.python3Packages.torch", True),
-        ("{ pkgs ? import <nixpkgs> { } }: pkgs.python3Packages.torch", True),
-        (
-            "import ((import <nixpkgs> { }).fetchFromGitHub { repo = ''x''; }) { cudaSupport = 1; }",
-            False,
-        ),
-        ("let p = import <nixpkgs> { }; in import (p.fetchgit { url = ''x''; }) { cudaSupport = 1; }", False),
+        "let pkgs = import <nixpkgs> { }; in pkgs.python3Packages.torch",
+        "{ pkgs ? import <nixpkgs> { } }: pkgs.python3Packages.torch",
     ],
 )
-def test_an_import_that_only_fetches_another_nixpkgs_is_no_note(
-    text: str, noted: bool, tmp_path: Path
-) -> None:
+def test_an_import_of_what_the_machine_has_is_a_note(text: str, tmp_path: Path) -> None:
     found = [(one.rule, one.severity) for one in judged(tmp_path, shell=text).findings]
-    assert found == [("TS212", Severity.NOTE)] * noted
+    assert found == [("TS212", Severity.NOTE)]
 
 
 SETTINGS = """{

@@ -62,6 +62,17 @@ def test_people_see_the_line_the_words_and_what_to_do(repo: Path, audited: Audit
     assert told.out.rstrip().splitlines()[-1].startswith("2 recipes: ")
 
 
+def test_a_long_line_is_cropped_around_the_place_that_a_caret_shows(
+    repo: Path, audited: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    lines = audited("--verbose", "--select", "TS201").out.splitlines()
+    shown, caret = (line.partition("| ")[2] for line in lines if "          | " in line)
+    assert len(shown) == 70 - len("          | ")
+    assert (shown[0], shown[-1]) == ("…", "…")
+    assert shown[caret.index("^") :].startswith("fe5e41d7")
+
+
 def test_the_canonical_recipe_of_the_maintainers_has_no_error(repo: Path, call: Call) -> None:
     told = call("audit", f".flox/pkgs/{CANONICAL}", cwd=repo)
     assert told.code == 0

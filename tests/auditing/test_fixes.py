@@ -36,10 +36,14 @@ def test_of_two_fixes_of_the_same_words_one_is_made_and_counted(tmp_path: Path) 
     assert (change.after, count) == ("[ 3 ]\n", 1)
 
 
+REV = builtin_catalog().pins["6a030d5"].rev
 THEIRS = right_texts()[NAME].partition("\n")[2]
 # A mistake in a recipe of another hand, and the rule whose fix takes it back.
 FIXABLE = [
     ("TS401", 'gpuArchSM = "12.0";', 'gpuArchSM = "9.0";', "", False),
+    ("TS201", REV, REV.replace("30d5", "3d05"), "", True),
+    ("TS207", "python3Packages", "python312Packages", "python313Packages", False),
+    ("TS304", "final.cudaPackages_13_0", "final.cudaPackages_13_1", "", False),
     ("TS505", 'platforms = [ "x86_64-linux" ];', 'platforms = [ "aarch64-linux" ];', "", True),
     (
         "TS505",

@@ -40,7 +40,7 @@ MISTAKES: list[tuple[str, str, str, str, str]] = [
     (NAME, "preConfigure replaced", PHASE, FLAGS, "TS810"),
     (NAME, "postPatch replaced", 'postPatch = (oldAttrs.postPatch or "") + ', "postPatch = ", "TS810"),
     (NAME, "compiler flags as an attribute", PNAME, f'NIX_CFLAGS_COMPILE = "-O3"; {PNAME}', BY_NIX),
-    (NAME, "targets as an attribute", PNAME, f'TORCH_CUDA_ARCH_LIST = "12.0"; {PNAME}', "TS851"),
+    (NAME, "another target as an attribute", PNAME, f'TORCH_CUDA_ARCH_LIST = "8.6"; {PNAME}', "TS401"),
     (NAME, "marked broken", "broken = false;", "broken = true;", "TS306"),
     (NAME, "meta replaced", "meta = oldAttrs.meta // {", "meta = {", ""),
     (NAME, "argument in overrideAttrs", PNAME, f"cudaSupport = true; {PNAME}", ""),

@@ -119,9 +119,9 @@ def test_what_is_replaced_is_extended_by_the_recipes_own_name(old: str) -> None:
     assert [one.hint for one in found if one.rule == "TS810"] == [f"extend {old}.preConfigure"]
 
 
-def test_a_target_that_has_no_effect_is_not_judged_too() -> None:
-    [finding] = told(NAME, ("  pname = ", '  TORCH_CUDA_ARCH_LIST = "8.6"; pname = '))
-    assert finding.rule == "TS851"
+def test_targets_as_an_attribute_of_torch_do_not_replace_gpu_targets() -> None:
+    text = '{ python3Packages }: python3Packages.torch.overrideAttrs { TORCH_CUDA_ARCH_LIST = "9.0"; }\n'
+    assert "TS405" in [one.rule for one in findings_of("pytorch-python313-cuda13_0-sm90-avx2", text)]
 
 
 def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
@@ -130,6 +130,19 @@ def test_a_cuda_that_the_pin_lacks_is_not_advised() -> None:
     assert "no CUDA 13.0" in found["TS201"].message
     assert PINS["6a030d5"].rev in found["TS201"].hint
     assert "TS304" not in found
+
+
+def test_a_misspelt_argument_is_named_with_the_right_one() -> None:
+    text = '{ python3Packages }: python3Packages.torch.override { gpuTarget = [ "9.0" ]; }\n'
+    found = [one for one in findings_of("pytorch-python313-cuda13_0-sm90-avx2", text) if one.rule == "TS405"]
+    assert [one.hint for one in found] == ["gpuTarget is not an argument of torch: write gpuTargets"]
+    assert found[0].where.column == text.index("[") + 1
+
+
+def test_a_version_without_its_source_is_an_error_also_if_the_release_is_not_known() -> None:
+    text = '{ python3Packages }: python3Packages.torch.overrideAttrs { version = "2.99.0"; }\n'
+    found = [one for one in findings_of("pytorch-python313-cuda13_0-sm90-avx2", text) if one.rule == "TS803"]
+    assert [one.severity for one in found] == [Severity.ERROR]
 
 
 @pytest.mark.parametrize("sm", ["sm12", "sm130"])
@@ -182,11 +195,11 @@ def test_flags_that_the_shell_does_not_export_do_not_reach_the_compiler() -> Non
 LINE = 'export CXXFLAGS="-I/build/cccl-compat'  # after the one that passes the flags
 
 
-@pytest.mark.parametrize("line", [f'{LINE}"', f'{LINE} $CXXFLAG"', f'for x in a; do true; done\n{LINE}"'])
-def test_a_later_line_that_drops_the_flags_is_an_error_in_its_place(line: str) -> None:
+@pytest.mark.parametrize("line", [f'{LINE}"', f'{LINE} $CXXFLAG"', f'if true; then\n{LINE}"\nfi'])
+def test_a_later_line_that_drops_the_flags_is_a_warning_in_its_place(line: str) -> None:
     [finding] = told(NAME, ("export TERM=dumb", line))
-    assert (finding.rule, finding.severity) == ("TS502", Severity.ERROR)
-    assert finding.source.strip() == line.splitlines()[-1]
+    assert (finding.rule, finding.severity) == ("TS502", Severity.WARNING)
+    assert finding.source.strip().startswith(LINE)
 
 
 @pytest.mark.parametrize(
@@ -198,12 +211,9 @@ def test_a_later_line_that_drops_the_flags_is_an_error_in_its_place(line: str) -
         """export CXXFLAGS='-I/build'" $CXXFLAGS\"""",
         f'before="$CXXFLAGS"\n{LINE} $before"',
         'CXXFLAGS+=" -I/build"',
-        f'if [ -n "$debug" ]; then\n{LINE}"\nfi',
-        "cat > flags.sh <<END\nCXXFLAGS=-O2\nEND",
-        f"''${{lib.optionalString debug ''\n{LINE}\"\n''}}".replace("''$", "$", 1),
         'export CFLAGS="$CXXFLAGS"',
+        'export CFLAGS="$CXXFLAGS"; export CXXFLAGS="$CFLAGS -O3"',
         'CXXFLAGS="-O1" make -C tools',
-        f'[ -n "$debug" ] &&\n  {LINE}"',
     ],
 )
 def test_a_later_line_may_keep_the_flags_in_many_ways(line: str) -> None:

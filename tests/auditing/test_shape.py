@@ -1,4 +1,4 @@
-"""Recipes that hold on the old shape of nixpkgs' torch and stop on the present one: TS851, TS810."""
+"""Recipes that hold on the old shape of nixpkgs' torch and stop on the present one."""
 
 from __future__ import annotations
 
@@ -51,15 +51,12 @@ def workspace(root: Path, shape: str = "structured") -> Path:
 
 def rules(file: Path) -> set[str]:
     found = audit((file,)).findings
-    patches = [one for one in found if one.rule == "TS810" and one.message.startswith("patches ")]
-    return {one.rule for one in found} & {"TS851"} | {one.rule for one in patches}
+    return {one.rule for one in found if one.rule == "TS810" and one.message.startswith("patches ")}
 
 
 @pytest.mark.parametrize(
     ("shape", "added", "expected"),
     [
-        ("structured", 'TORCH_CUDA_ARCH_LIST = "9.0";', set()),  # which Nix refuses
-        ("attributes", 'TORCH_CUDA_ARCH_LIST = "9.0";', {"TS851"}),
         ("structured", "patches = [ ];", {"TS810"}),
         ("structured", "", set()),
         ("attributes", "USE_NNPACK = 0;", set()),

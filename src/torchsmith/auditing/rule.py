@@ -93,16 +93,16 @@ def convention(subject: Subject) -> Sure | None:
     return None if subject.enforce_conventions else Sure.GUESS
 
 
-def rewrite(span: Span, text: str) -> FindingFix:
+def rewrite(span: Span, text: str, *, safe: bool = True) -> FindingFix:
     """The fix that puts another text in a place."""
-    return FindingFix(f"write {text}", (Edit(span.start, span.end, text),))
+    return FindingFix(f"write {text}", (Edit(span.start, span.end, text),), safe)
 
 
 REMOVED_AFTER = "0.2.0"  # the last version that had these rules
 REMOVED = """
 TS005 TS107 TS108 TS109 TS110 TS202 TS203 TS211 TS213 TS302 TS307 TS309 TS310 TS311 TS411 TS412 TS413 TS414
 TS415 TS416 TS417 TS418 TS419 TS420 TS423 TS507 TS602 TS603 TS604 TS605 TS606 TS607 TS608 TS609 TS704 TS705
-TS707 TS708 TS802 TS806 TS852 TS853 TS907 TS951 TS952 TS953 TS954 TS961 TS962 TS963
+TS707 TS708 TS802 TS806 TS851 TS852 TS853 TS907 TS951 TS952 TS953 TS954 TS961 TS962 TS963
 """.split()  # noqa: SIM905
 
 

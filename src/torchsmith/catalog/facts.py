@@ -461,6 +461,7 @@ class KnownError(Entry, frozen=True, kw_only=True):
     title: str
     pattern: str = ""
     headers: Mapping[str, str] = {}  # that a compiler does not find, * for any text, and the package of each
+    example: str = ""  # a line as the tool writes it
     kind: ErrorClass
     policy: Policy
     cause: str

@@ -127,11 +127,11 @@ def _display_width(text: str) -> int:
     return len(first) + sum(len(part.partition("m")[2]) for part in coloured)
 
 
-def quote(text: str, bar: str, line: Printer = write, style: str = "") -> None:
+def quote(text: str, bar: str, line: Printer = write) -> None:
     """Print a quoted line, with a bar in front of each of its parts."""
     columns = width(sys.stdout if line is write else sys.stderr)
     for part in wrapped(text, columns and columns - len(bar)):
-        line(bar + part, style, wrap=False)
+        line(bar + part, wrap=False)
 
 
 Painted = str | tuple[str, str]  # a text, or a text and its style

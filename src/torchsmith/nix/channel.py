@@ -9,7 +9,7 @@ from pathlib import Path
 from torchsmith.core.git import git
 from torchsmith.core.problem import Conflict, Invalid, MissingRequirement, NotFound
 from torchsmith.core.process import run
-from torchsmith.nix.errors import shorten
+from torchsmith.nix.errors import error_in
 from torchsmith.nix.fetch import ARCHIVE
 from torchsmith.nix.hashes import to_sri
 from torchsmith.nix.tool import Nix
@@ -59,12 +59,12 @@ def download(nix: Nix, rev: str, *, archive: str = ARCHIVE, sha256: str = "") ->
         raise Invalid(f"{rev!r} is not a full revision", hint="40 hexadecimal digits")
     url = archive.replace("{rev}", rev)
     options = ("--unpack", "--name", "source", "--print-path", "--type", "sha256")
+    log = ("--log-format", "internal-json")
     chosen = (word for name, value in LIMITS.items() for word in ("--option", name, value))
-    command = nix.command("nix-prefetch-url", *options, *chosen, url)
+    command = nix.command("nix-prefetch-url", *options, *log, *chosen, url)
     done = run(command, env=nix.environment(), ends_with_us=True)
     if not done.ok:
-        why = shorten(done.stderr).message.removeprefix(f"cannot download {url}: ").partition("; retrying")[0]
-        raise MissingRequirement(f"{url} cannot be downloaded: {why}", hint=OFFLINE)
+        raise MissingRequirement(f"nixpkgs {rev[:12]}: {error_in(done.stderr).message}", hint=OFFLINE)
     digest, path = done.stdout.split()
     found = to_sri(digest)
     if sha256 and found != to_sri(sha256):

@@ -70,6 +70,13 @@ def cause_of(event: Mapping[str, Any]) -> Cause:
     return shorten(message, where)
 
 
+def error_in(stderr: str) -> Cause:
+    """The cause in what a command of Nix wrote: its last error event, else its last message."""
+    events = [event for line in stderr.splitlines() if (event := parse_event(line)) is not None]
+    errors = [event for event in events if event.get("action") == "msg" and event.get("level") == 0]
+    return cause_of(errors[-1]) if errors else shorten(stderr)
+
+
 def shorten(message: str, where: Where | None = None) -> Cause:
     """The message that causes.toml has for it, or else its own first sentence after the last `error:`."""
     text = plain(message).strip()

@@ -15,7 +15,7 @@ import msgspec
 
 from torchsmith.core.nixtext import nix_value
 from torchsmith.core.problem import Failed
-from torchsmith.nix.errors import cause_of, parse_event, shorten
+from torchsmith.nix.errors import error_in
 from torchsmith.nix.tool import Nix
 
 ARCHIVE = "https://github.com/NixOS/nixpkgs/archive/{rev}.tar.gz"
@@ -80,7 +80,7 @@ def _fetch(nix: Nix, tarball: Tarball) -> Download:
     done = nix.run(nix.command("nix-instantiate", *mode, *chosen, "-E", expression))
     if done.ok:
         return Download(path=str(msgspec.json.decode(done.stdout)))
-    return Download(failure=_why(done.stderr), wrong_hash=done.code == HASH_MISMATCH)
+    return Download(failure=error_in(done.stderr).message, wrong_hash=done.code == HASH_MISMATCH)
 
 
 def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
@@ -89,9 +89,3 @@ def fetch_tree(nix: Nix, url: str, sha256: str = "", hint: str = "") -> Path:
     if done.failure:
         raise Failed(done.failure, hint=hint)
     return nix.store_file(done.path)
-
-
-def _why(stderr: str) -> str:
-    events = [event for line in stderr.splitlines() if (event := parse_event(line)) is not None]
-    errors = [event for event in events if event.get("action") == "msg" and event.get("level") == 0]
-    return cause_of(errors[-1]).message if errors else shorten(stderr).message

@@ -19,7 +19,10 @@ TAIL_LINES = 200  # an error further from the log's end does not explain a build
 HARMLESS_LINES = 15  # ... nor one of a HARMLESS class this far from it, which a test may print
 HARMLESS = ("memory", "disk", "network")
 # Nix says that the build ran and gave up by itself: the reason is in the build's own lines.
-BUILD_FAILED = re.compile(r"builder (?:for '?(?P<drv>[^' ]*)'? )?failed(?: with exit code|$)")
+BUILD_FAILED = re.compile(r"builder (?:for \S+ )?failed(?: with exit code|$)")
+FAILED_DRV = re.compile(r"(?:builder for|Cannot build) '?([^' ]+\.drv)")  # from Nix 2.29 on one line before
+# What GitHub Actions and nix-output-monitor put before a line.
+FRAME = re.compile(r"^(?:\d{4}-\d\d-\d\dT[\d:.]+Z ?)?┃?")
 QUOTED = re.compile(r"^\s+> ?")  # the build's last lines, as Nix repeats them
 BUILD_PREFIX = re.compile(r"^([A-Za-z0-9][\w.+?=-]*)> ")  # a line of one of several builds
 PROGRESS = re.compile(r"^\[ *\d+(?:/\d+|%)\] ")
@@ -30,7 +33,7 @@ COMPILER = (
     r"[:(]\d+\)?: (?:fatal |catastrophic )?error: "
     r"|(?:^|[/ -])(?:nvcc|ptxas|ld(?:\.\w+)?|collect2|cc1(?:plus)?|g?cc|[cg]\+\+"
     r"|clang(?:\+\+)?(?:-\d+)?|ninja): (?:fatal )?error: "
-    r"|^nvcc (?:error|fatal)|^error: (?:command '|could not compile)"
+    r"|^(?:nvcc|nvlink|ptxas) (?:error|fatal)|^error: (?:command '|could not compile)"
 )
 # What gcc, clang, nvcc and Microsoft's compiler say of a header that they do not find.
 MISSING_HEADER = (
@@ -44,14 +47,10 @@ SIGNS: tuple[tuple[ErrorClass, re.Pattern[str]], ...] = (
     ("runtime", re.compile(r"^FAILED \S+::|^=+ .*\b\d+ failed\b")),
     ("compile", re.compile(r"^FAILED: |ninja: build stopped|make(?:\[\d+\])?: \*\*\* ")),
 )
-EVALUATION = re.compile(
-    r"^error: (?:undefined variable|syntax error|infinite recursion|cannot coerce|value is)"
-)
-LAST_RESORT = re.compile(r"\berror\b|\bfailed\b", re.IGNORECASE)
+LAST_RESORT = re.compile(r"\b(?:error|failed|fatal)\b", re.IGNORECASE)
 TITLES = {
     "compile": "the compiler or its build system refused",
     "runtime": "a program failed",
-    "evaluation": "the recipe does not evaluate",
 }
 # Messages that only follow from an earlier failure.
 CONSEQUENCE = re.compile(
@@ -101,23 +100,25 @@ class _Reason:
 
 def diagnose_log(log: str, catalog: Catalog) -> Diagnosis:
     """Read a log from its end: what Nix says of the failure, else what the build that failed said last."""
-    lines = [plain(line).rstrip() for line in log.splitlines()]
+    lines = [FRAME.sub("", plain(line)).rstrip() for line in log.splitlines()]
     known = [(error, re.compile(_pattern(error))) for error in catalog.errors.values()]
     of_nix = [pair for pair in known if pair[0].says == "nix"]
     of_build = [pair for pair in known if pair[0].says == "build"]
     stated, end, drv = _by_nix(lines, of_nix)
     if stated is not None:
         return _diagnosis(catalog, lines, stated)
-    body = list(_lines_of(lines, end, drv))
+    body = [line for line in _lines_of(lines, end, drv) if line[1].strip()]
+    if not body:  # pasted without the marks of Nix
+        body = [*enumerate(lines)][end + 1 :]
     # Nix' own fetchers log as a build does, and a lost builder ends in a message that the build failed.
     reason = _last_match(body[-2:], of_nix) or _in_build(body, of_build)
     if reason is not None and (reason.error or reason.kind != "unknown"):
-        return _diagnosis(catalog, lines, reason)
+        return _diagnosis(catalog, lines, reason, drv=drv)
     at_end = [pair for pair in known if pair[0].says == "end"]
     if stated := _last_match([*enumerate(lines)], at_end):
-        return _diagnosis(catalog, lines, stated)
-    guess = _last_match(body, of_build)
-    return _diagnosis(catalog, lines, guess or reason or _Reason(-1, None), guess=True)
+        return _diagnosis(catalog, lines, stated, drv=drv)
+    guess = _last_match(body, of_build) or reason or _Reason(end if end < len(lines) else -1, None)
+    return _diagnosis(catalog, lines, guess, guess=True, drv=drv)
 
 
 def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Reason | None, int, str]:
@@ -126,13 +127,14 @@ def _by_nix(lines: Sequence[str], known: KnownPatterns) -> tuple[_Reason | None,
         text = lines[index].lstrip()
         if QUOTED.match(lines[index]) or BUILD_PREFIX.match(text):
             continue
-        if failed := BUILD_FAILED.search(text):
-            return None, index, failed["drv"] or ""
+        if BUILD_FAILED.search(text):
+            for start in (index, max(index - 1, 0)):
+                if named := FAILED_DRV.search(lines[start]):
+                    return None, start, named[1]
+            return None, index, ""
         if BUILD_OUTPUT.match(text):
             break  # a build's own log, which Nix did not end
         reason = _match((index, text), known)
-        if reason is None and EVALUATION.search(text):
-            reason = _Reason(index, None, "evaluation")
         if reason is not None:
             return _deeper(reason, enumerate(lines[:index]), known), index, ""
     return None, len(lines), ""
@@ -162,10 +164,9 @@ def _lines_of(lines: Sequence[str], end: int, drv: str) -> Iterator[NumberedLine
             yield index, line.removeprefix(own)
         elif alone and not other and not QUOTED.match(line):
             yield index, line
-    if end < len(lines):
-        for index in range(end + 1, len(lines)):
-            if QUOTED.match(lines[index]):
-                yield index, QUOTED.sub("", lines[index])
+    for index in range(end + 1 if end < len(lines) else 0, len(lines)):
+        if QUOTED.match(lines[index]):
+            yield index, QUOTED.sub("", lines[index])
 
 
 def _in_build(body: Sequence[NumberedLine], known: KnownPatterns) -> _Reason | None:
@@ -280,11 +281,14 @@ def _releases_for(sm: Sm, catalog: Catalog) -> str:
     return f"CUDA {able[-1]} or older" if able[0] == oldest else f"CUDA {able[0]} to {able[-1]}"
 
 
-def _diagnosis(catalog: Catalog, lines: Sequence[str], reason: _Reason, *, guess: bool = False) -> Diagnosis:
+def _diagnosis(
+    catalog: Catalog, lines: Sequence[str], reason: _Reason, *, guess: bool = False, drv: str = ""
+) -> Diagnosis:
     error = reason.error
     excerpt = excerpt_at(lines, reason.at if reason.at >= 0 else len(lines) - 1)
+    command = f"nix log {drv or 'DRV'} | torchsmith diagnose -"
     if error is None:
-        fix = "Read the lines below."
+        fix = f"Read the lines below; `{command}` reads the whole log." if drv else "Read the lines below."
         title = TITLES.get(reason.kind, "an unknown error")
         sure: Certainty = "guess" if guess else "likely"
         cause = "The catalog has no entry for it."
@@ -292,8 +296,9 @@ def _diagnosis(catalog: Catalog, lines: Sequence[str], reason: _Reason, *, guess
     # A line far from the end may have nothing to do with it, and is not a reason to build again.
     policy: Policy = "stop" if guess else error.policy
     sure = "guess" if guess else error.sure
+    found = {**reason.found, "command": command}
     title, cause, fix = (
-        _filled(text, error, reason.found, catalog) for text in (error.title, error.cause, error.fix)
+        _filled(text, error, found, catalog) for text in (error.title, error.cause, error.fix)
     )
     return Diagnosis(error.kind, policy, title, cause, fix, excerpt, error.name, reason.at + 1, sure)
 

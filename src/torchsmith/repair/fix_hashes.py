@@ -11,7 +11,7 @@ from torchsmith.core.files import read_text
 from torchsmith.core.problem import Exit, Refused
 from torchsmith.core.text import grouped, some_of
 from torchsmith.nix.derivation import Derivation
-from torchsmith.nix.errors import Cause
+from torchsmith.nix.errors import Cause, shorten
 from torchsmith.nix.evaluate import (
     TREE_HINT,
     EvalResult,
@@ -338,10 +338,10 @@ def changed_files(corrections: Sequence[Correction], root: Path) -> list[Change]
 
 
 def _why(events: Sequence[LogLine | Failure], download: Derivation) -> str:
-    """Why a download failed: a line of its log, else of a message that names it, else of any message."""
+    """Why a download failed: the end of its log, else the last message that names it, else the last one."""
     logs = grouped((event.derivation if isinstance(event, LogLine) else "", event.text) for event in events)
+    if own := [line.strip() for line in logs.get(download.path, ()) if line.strip()]:
+        return "; ".join(own[-2:])
     named = [text for text in logs.get("", ()) if download.path in text]
     rest = [text for text in logs.get("", ()) if ".drv" not in text]
-    texts = (*logs.get(download.path, ()), *named, *rest)
-    lines = [line.strip() for text in texts for line in text.splitlines()]
-    return next((line for line in lines if "error" in line.lower() or "curl" in line), "Nix gave no reason")
+    return shorten("".join((named or rest)[-1:])).message

@@ -19,6 +19,7 @@ from torchsmith.auditing.run import AuditReport
 from torchsmith.auditing.run import audit as audit_places
 from torchsmith.auditing.suppress import choose
 from torchsmith.cli.console import (
+    DEFAULT_WIDTH,
     answer,
     exit_if,
     next_step,
@@ -26,6 +27,7 @@ from torchsmith.cli.console import (
     print_json,
     quote,
     table,
+    width,
     write,
     write_stderr,
 )
@@ -278,9 +280,16 @@ def _print_group(group: Sequence[Finding]) -> None:
 
 
 def _print_about(finding: Finding, more: str = "") -> None:
-    """Print the source line of a finding, and its hint."""
-    if finding.source:
-        quote(finding.source.strip(), "          | ", style="dim")
+    """Print the source line of a finding with its place in it, and its hint."""
+    if text := finding.source.strip():
+        bar = "          | "
+        room = max(width() or DEFAULT_WIDTH, DEFAULT_WIDTH // 2) - len(bar)
+        at = max(finding.where.column - 1 - finding.source.index(text), 0)
+        start = max(min(at - room // 2, len(text) - room), 0)
+        part = ("…" if start else "") + text[start + bool(start) : start + room]
+        write(bar + (part[:-1] + "…" if start + room < len(text) else part), "dim", wrap=False)
+        if finding.where.column:
+            write(f"{bar}{' ' * (at - start)}^", "dim", wrap=False)
     todo = finding.hint or (f"--fix will {finding.fix.title}" if finding.fix else "")
     if todo:
         write(paint("          = ", "cyan") + todo + more)

@@ -36,7 +36,7 @@ class DiagnoseRequest(Request):
 
 def diagnose(request: DiagnoseRequest) -> Diagnosis:
     """The known error in a log, or what its last lines suggest. Raises Empty for a log without
-    text, Invalid for a folder, a file that is not text and a text in which no line reports an error."""
+    text, Invalid for a folder, a file that is not text and a text in which no error is recognised."""
     opened = open_workspace(request.workspace)
     if request.log == STANDARD_INPUT:
         text, place = sys.stdin.buffer.read().decode(errors="replace"), "standard input"
@@ -55,7 +55,7 @@ def diagnose(request: DiagnoseRequest) -> Diagnosis:
         hint = HINT
         if request.log != STANDARD_INPUT and is_name(request.log):
             hint = "torchsmith runs shows how its build ended"
-        raise Invalid(f"no line of {place} reports an error", hint=hint)
+        raise Invalid(f"no line of {place} is recognised as an error", hint=hint)
     if not diagnosis.entry and opened.root is not None:
         fix = f"{diagnosis.fix} Once understood, add it to catalog/errors.toml of the workspace."
         return replace(diagnosis, fix=fix)

@@ -130,8 +130,9 @@ def _deviation(subject: Subject, isa: Isa, listed: FlagList, missing: list[str],
 
 @rule("TS502", "flags that have no effect", unless=("wraps_nightly",))
 def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
-    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), no
-    later line of the phase replaces them, and the shell exports them; without `export` it is a warning."""
+    """A list of flags has an effect only if it ends up in CXXFLAGS and CFLAGS (or NIX_CFLAGS_COMPILE), and
+    the shell exports them. A later line of the phase that replaces them is a warning, as it may not run;
+    so is a variable without `export`."""
     if not isa.flags:
         return
     wanted = _enabled(isa.flags)
@@ -170,8 +171,8 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         if count < times:
             whose = "torch or its companion" if times > 1 else "the build"
             lost = _replaced(subject, passing, variable)
-            # Recipes of others may mean the torch below by the name, and that one has them.
-            sure = LIKELY if count and not lost and not subject.enforce_conventions else None
+            # The later line may not run, and others may mean the torch below by the name, which has them.
+            sure = LIKELY if lost or (count and not subject.enforce_conventions) else None
             message = f"{variable} of {whose} does not get the flags: {what} code is built without them"
             at = lost or (listed[0].span if listed else _lacking_at(subject))
             hint = f'write export {variable}="... ${variable}", which keeps them' if lost else ""

@@ -41,8 +41,7 @@ def torch_overrides(subject: Subject) -> Iterator[Override]:
 @rule("TS212", "nixpkgs that is not locked", NOTE, anywhere=True)
 def nixpkgs_is_locked(subject: Subject) -> Iterator[Defect]:
     """`<nixpkgs>`, the tarball of a branch, or a flake without flake.lock is whatever it is on the day of
-    the build: another torch, another CUDA, hours of compiling. A `<nixpkgs>` that only fetches another
-    nixpkgs is not reported."""
+    the build: another torch, another CUDA, hours of compiling."""
     if subject.variant is not None:
         return  # which TS205 is about
     for span in subject.body.search_paths("nixpkgs"):

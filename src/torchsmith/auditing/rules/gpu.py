@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from torchsmith.auditing.finding import FindingFix
 from torchsmith.auditing.rule import GUESS, LIKELY, NOTE, WARNING, Defect, convention, rewrite, rule
 from torchsmith.auditing.rules.cpu import SWITCHED_OFF
-from torchsmith.auditing.rules.expressions import in_nixpkgs_python
-from torchsmith.auditing.rules.shape import unread_targets
+from torchsmith.auditing.rules.expressions import SPELLING, in_nixpkgs_python
 from torchsmith.catalog import Gpu, Isa
 from torchsmith.catalog.facts import GpuBackend
+from torchsmith.core.problem import nearest
 from torchsmith.matrix import Accepted, Variant, assess
 from torchsmith.matrix.cells import no_machine
 from torchsmith.recipe.read import Edit, GpuMention, Span, Unknown, gpu_target
@@ -29,10 +29,8 @@ NO_TORCH = (*NO_OWN, "torch_from_elsewhere")  # none that the recipe could set u
 
 
 def _mentions(subject: Subject) -> Iterator[GpuMention]:
-    unread = [value.span for value in unread_targets(subject)]
     for mention in subject.whole.gpu_targets:
-        filled_in = any("$" in value for value in mention.values) or mention.name == "gpuArchNum"
-        if not filled_in and not any(mention.span.start <= at.start <= mention.span.end for at in unread):
+        if not any("$" in value for value in mention.values) and mention.name != "gpuArchNum":
             yield mention
 
 
@@ -191,7 +189,8 @@ def a_machine_can_use_it(subject: Subject, gpu: Gpu, isa: Isa) -> Iterator[Defec
 @rule("TS405", "no gpu target", unless=NO_TORCH)
 def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """Without `gpuTargets` nixpkgs compiles torch for ten architectures, perhaps without the one in the name,
-    and takes ten times as long. With ROCm this is a warning: all that nixpkgs compiles for are included."""
+    and takes ten times as long. TORCH_CUDA_ARCH_LIST as an attribute does not do it: nixpkgs' preConfigure
+    sets the variable again. With ROCm this is a warning: all that nixpkgs compiles for are included."""
     if subject.gpu is None:
         backend, strings = subject.catalog.backends[variant.backend], subject.body.syntax.plain_strings
         if backend.package_set and variant.arch not in strings and not any(_other_archs(subject, backend)):
@@ -206,12 +205,17 @@ def target_is_set(subject: Subject, variant: Variant) -> Iterator[Defect]:
         return
     overrides = subject.passed_to("torch", "pytorch")
     listed = [mention for mention in subject.body.gpu_targets if mention.spelling == "arch-list"]
-    if listed and not overrides:
+    passed = [override.arguments for override in subject.overrides_of("torch", "pytorch")]
+    if listed and not overrides and not any("TORCH_CUDA_ARCH_LIST" in arguments for arguments in passed):
         return
     if not subject.configured and not any("gpuTargets" in override.arguments for override in overrides):
         # A torch that is overridden under another name is not seen here.
         sure = LIKELY if not overrides and subject.overrides else None
-        yield Defect("torch is not given gpuTargets", overrides[0].span if overrides else None, sure=sure)
+        written = {name: value.span for override in overrides for name, value in override.arguments.items()}
+        near = nearest("gpuTargets", written, cutoff=SPELLING)
+        at = written[near] if near else overrides[0].span if overrides else None
+        hint = f"{near} is not an argument of torch: write gpuTargets" if near else ""
+        yield Defect("torch is not given gpuTargets", at, hint=hint, sure=sure)
     for override in overrides:
         targets = override.arguments.get("gpuTargets")
         if targets is not None and targets.value == [] and not subject.configured:

@@ -11,11 +11,10 @@ from torchsmith.auditing.rules.companion import other_torch
 from torchsmith.catalog import Line, Package
 from torchsmith.catalog.facts import Patch
 from torchsmith.matrix import Variant
-from torchsmith.nix.hashes import parse_hash, to_sri, wrong_length
+from torchsmith.nix.hashes import is_placeholder, parse_hash, to_sri, wrong_length
 from torchsmith.recipe.read import FetchedSource, Located
 from torchsmith.workspace.subject import Subject
 
-FAKE = re.compile(r"sha256[-:]A{43}=*|(?:sha256:)?0{52}|sha512-A{86}=*|(?:lib\.)?fake(?:Hash|Sha256)")
 NIX32 = re.compile(r"sha256-[0-9abcdfghijklmnpqrsvwxyz]{52}")
 HASHES = {"hash", "sha256", "sha512", "outputHash"}
 OPEN = ("mkDriver",)  # functions that need not be passed every hash
@@ -81,7 +80,7 @@ def hash_is_well_formed(subject: Subject) -> Iterator[Defect]:
     for _, stated, known, fix in _hashes(subject):
         if not stated.value or "$" in stated.value:
             continue
-        if FAKE.fullmatch(stated.value):
+        if is_placeholder(stated.value):
             severity = NOTE if subject.flavored and not known else None
             yield Defect("the hash is a placeholder", stated.span, fix=fix, severity=severity)
         elif NIX32.fullmatch(stated.value):
@@ -106,7 +105,7 @@ def hash_is_the_known_one(subject: Subject) -> Iterator[Defect]:
         other = _release_of(subject, source, stated.value)
         if other and stated.value != known:  # otherwise the tag is wrong, which TS905 is about
             yield Defect(f"the hash is that of {other}", stated.span, fix=fix)
-        if other or not known or FAKE.fullmatch(stated.value):
+        if other or not known or is_placeholder(stated.value):
             continue
         plain = stated.value.startswith("sha256-") and parse_hash(stated.value)
         if plain and plain.sri != known and _release(subject, source):

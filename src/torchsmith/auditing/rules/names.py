@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 
 from torchsmith.auditing.repo import Repo
 from torchsmith.auditing.rule import GUESS, WARNING, Defect, convention, rewrite, rule
 from torchsmith.catalog import Line
+from torchsmith.core.problem import nearest
 from torchsmith.matrix import BadName, ParsedName, Variant, read_name
 from torchsmith.matrix import pname as right_pname
 from torchsmith.workspace.checkout import FLOX_NAME
@@ -28,8 +28,7 @@ def name_is_readable(subject: Subject) -> Iterator[Defect]:
         return
     first = subject.name.split("-")[0]
     packages = subject.catalog.packages
-    near = any(SequenceMatcher(None, first, package).ratio() > MIN_SIMILARITY for package in packages)
-    if not near and not any(first.startswith(package) for package in packages):
+    if not nearest(first, packages, MIN_SIMILARITY) and not first.startswith(tuple(packages)):
         return
     try:
         read_name(subject.name, subject.catalog)

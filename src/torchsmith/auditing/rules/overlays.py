@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rule
+from torchsmith.auditing.rule import LIKELY, WARNING, Defect, rewrite, rule
 from torchsmith.auditing.rules.overrides import replaced_meta
 from torchsmith.catalog import CudaToolkit
 from torchsmith.catalog.facts import Fix
@@ -113,7 +113,8 @@ def cuda_set_is_the_named_one(subject: Subject, toolkit: CudaToolkit) -> Iterato
     for name in subject.body.names(r"cudaPackages_\d+(?:_\d+)?"):
         if name.value not in allowed:
             message = f"{name.value} is not CUDA {toolkit.version}, which the name says"
-            yield Defect(message, name.span, hint="" if absent else f"use {best}")
+            fix = None if absent else rewrite(name.span, best, safe=False)
+            yield Defect(message, name.span, hint="" if absent else f"use {best}", fix=fix)
 
 
 @rule("TS305", "MAGMA disabled")

@@ -29,7 +29,8 @@ def pin_is_of_the_line(subject: Subject, variant: Variant) -> Iterator[Defect]:
     for pin in subject.body.pins:
         if right := _meant(pin, subject.catalog):
             message = f"this revision is mistyped: nixpkgs {right[:7]} has another"
-            yield Defect(message, (pin.rev or pin.url).span, hint=f"write {right}")
+            at = (pin.rev or pin.url).span
+            yield Defect(message, at, hint=f"write {right}", fix=rewrite(at, right) if pin.rev else None)
             continue
         if pin.rev is None or "nixpkgs" not in pin.url.value or (wanted and pin.rev.value == wanted.rev):
             continue
@@ -152,7 +153,8 @@ def python_is_the_named_one(subject: Subject, variant: Variant) -> Iterator[Defe
             # Which Python python3Packages is depends on the pin.
             sure = GUESS if package_set.value == "python3Packages" and pin is None else None
             message = f"{package_set.value} is {is_}; the name says {variant.python}"
-            yield Defect(message, package_set.span, hint=f"use {best}", sure=sure)
+            fix = rewrite(package_set.span, best, safe=False)
+            yield Defect(message, package_set.span, hint=f"use {best}", fix=fix, sure=sure)
 
 
 @rule("TS208", "unfree packages not allowed", unless=("wraps_nightly",))

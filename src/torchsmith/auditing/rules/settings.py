@@ -25,12 +25,21 @@ def cmake_flags_reach_nothing(subject: Subject, variant: Variant) -> Iterator[De
 
 
 @rule("TS803", "version that is stated otherwise", unless=("flavored",))
-def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
+def versions_agree(subject: Subject, variant: Variant) -> Iterator[Defect]:
     """setup.py uses PYTORCH_BUILD_VERSION, then version.txt; if either names another release than the source,
     torch reports a wrong version. A recipe that takes the torch of its nixpkgs as it is, if torchsmith.toml
     or `--line` asks for another, gets a warning."""
-    if not line.torch:
-        return
+    for override in subject.overrides_of("torch"):
+        version = override.arguments.get("version")
+        attributes = override.kind != "override" and "src" not in override.arguments
+        if attributes and version is not None and isinstance(version.value, str):
+            yield Defect("torch states a version, but its source is the pin's", version.span)
+    if subject.line is not None and subject.line.torch:
+        yield from _other_releases(subject, subject.line, variant)
+
+
+def _other_releases(subject: Subject, line: Line, variant: Variant) -> Iterator[Defect]:
+    """Where a recipe names another release of torch than the one that it is of."""
     pin = subject.imported_pin
     other = pin is not None and pin.torch not in ("", line.torch) and not subject.at_its_pin
     if pin and other and _takes_the_pins_torch(subject):
@@ -62,8 +71,6 @@ def versions_agree(subject: Subject, line: Line, variant: Variant) -> Iterator[D
                 message = "PYTORCH_BUILD_VERSION keeps the pin's version"
                 hint = "export PYTORCH_BUILD_VERSION in preConfigure"
                 yield Defect(message, override.span, severity=WARNING, hint=hint)
-        elif override.kind != "override" and version is not None:
-            yield Defect("torch states a version, but its source is the pin's", version.span)
 
 
 def _takes_the_pins_torch(subject: Subject) -> bool:

@@ -52,13 +52,9 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 WORD = r"(?:\"(?:\\[\s\S]|[^\"\\])*\"|'[^']*'|\\[\s\S]|[^\s;\"'\\])*"
-EXPORT = re.compile(rf"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
+EXPORT = re.compile(rf"(?:^|(?<=;))[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
 COMMAND = re.compile(r"[ \t]+[^\s;&|#]")  # behind an assignment that is for one command alone
-# What begins and ends a part of shell code that does not always run, and Nix code inside of it.
-OPENED = re.compile(r"(?:^|;)[ \t]*(?:if|for|while|until|case)\b|<<|(?:[({]|''|&&|\|\|)[ \t]*$", re.MULTILINE)
-CLOSED = re.compile(r"(?:^|;)[ \t]*(?:fi|done|esac)\b|^[ \t]*(?:[)}]|''\})", re.MULTILINE)
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
-CALLS = ("apply_expression", "parenthesized_expression")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
 
@@ -305,41 +301,19 @@ class Recipe(RecipeTree):
             for match, assignment in zip(written, folded if filled else written, strict=True):
                 before = raw[: match.start(1)]
                 start, end = begin + len(before.encode()), begin + len(raw[: match.end()].encode())
-                inside = len(OPENED.findall(before)) != len(CLOSED.findall(before))
                 for_one = "export" not in match[0] and COMMAND.match(raw, match.end()) is not None
                 open_quote = assignment.string[assignment.end() : assignment.end() + 1] in ('"', "'")
                 value = "${" if open_quote else assignment[3].strip("\"'")
-                certain = always and filled and not (inside or for_one or assignment[2])
+                certain = always and filled and not (for_one or assignment[2])
                 yield match[1], value, self.syntax.span_at(start, end), certain
 
     # ---- names
 
     def search_paths(self, name: str) -> Iterator[Span]:
-        """Where `<name>` is imported for more than to fetch something with it."""
-        for node in self.syntax.captures.get("spath", ()):
-            if self.syntax.text(node) == f"<{name}>" and self.alive(node) and not self._only_fetches(node):
+        """Where `<name>` is written."""
+        for node in filter(self.alive, self.syntax.captures.get("spath", ())):
+            if self.syntax.text(node) == f"<{name}>":
                 yield self.syntax.span(node)
-
-    def _only_fetches(self, node: Node) -> bool:
-        """Whether an import is used for its fetchers alone: `(import <nixpkgs> { }).fetchFromGitHub`, or a
-        variable that is nowhere used otherwise."""
-        while node.parent is not None and node.parent.type in CALLS:
-            node = node.parent
-        parent = node.parent
-        if parent is None:
-            return False
-        if parent.type == "select_expression":
-            return self._selects_fetcher(parent)
-        if parent.type != "binding":
-            return False
-        name = self.syntax.text(part(parent, "attrpath"))
-        uses = [variable for variable in self.syntax.variables if self.syntax.text(variable) == name]
-        selections = [use.parent for use in uses if use.parent and use.parent.type == "select_expression"]
-        used = len(uses) == len(selections) and name not in self.syntax.inherited_names
-        return bool(uses) and used and all(map(self._selects_fetcher, selections))
-
-    def _selects_fetcher(self, selection: Node) -> bool:
-        return self.syntax.text(part(selection, "attrpath")).startswith("fetch")
 
     def nixpkgs_settings(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, Located[Value]]]:
         """The names of a pattern in `config` of nixpkgs, with their values: passed to an import, or set by a
