@@ -582,8 +582,7 @@ def test_the_cores_are_those_that_the_report_states(call: Call) -> None:
         assert cost["memory_gb"] == estimate.memory_gb(of_build) < 60
     out = call("pick", "--from", "lscpu.txt", "--gpu", "RTX 4090", "--explain").out
     assert "to build it without its dependencies: about" in out
-    assert "h on 16 of its 224 cores" in out
-    assert "h on this machine's" in call("pick", *ZEN4).out
+    assert "h on 16 of 224 cores" in out
 
 
 @pytest.mark.parametrize("machine", [("Jetson Orin",), ("--gpu", "Jetson AGX Orin", "--driver", "540.4.0")])

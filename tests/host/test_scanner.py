@@ -189,13 +189,41 @@ def test_what_several_lines_name_are_candidates(text: str) -> None:
     assert " or " in answered(text).host.unknown_gpus[0]
 
 
+def test_alternatives_are_a_gpu_if_all_of_them_mean_it() -> None:
+    assert [str(sm) for sm in answered("An NVIDIA L40 or an NVIDIA L40S, I forgot.").host.sms or ()] == [
+        "sm89"
+    ]
+
+
 def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:
     answer = answered("An RTX 3090 or an RTX 5090, I forgot which.")
+    [gpu] = answer.facts.gpus.value if answer.facts.gpus else ()
+    assert gpu.name is None
+    assert gpu.either
+    assert gpu.either.value == ("RTX 3090", "RTX 5090")
     assert answer.host.unknown_gpus == ("RTX 3090 or RTX 5090",)
-    notes = " ".join(note.text for note in answer.facts.notes if note.gpu)
+    notes = " ".join(note.text for note in answer.facts.notes if note.code == "gpu")
     assert "RTX 3090 (sm86)" in notes
     assert "state one of them" in notes
     assert "does not know" not in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("I sold my RTX 3090 and have no GPU now. x86_64", None),
+        ("My server doesn't have an RTX 4090. x86_64", None),
+        ("There is no NVIDIA GPU here. x86_64", None),
+        ("It has an L40S, not an A100. x86_64", ("sm89",)),
+        ("CUDA does not work on my RTX 4090. x86_64", ("sm89",)),
+        ("GPU: none\nArchitecture: x86_64", ()),
+        ("Graphics card: no\nArchitecture: x86_64", ()),
+        ("GPU: unknown\nArchitecture: x86_64", None),
+    ],
+)
+def test_a_gpu_that_a_text_denies_is_not_the_machines(text: str, gpus: tuple[str, ...] | None) -> None:
+    answer = answered(text)
+    assert (tuple(map(str, answer.host.sms or ())) if answer.facts.gpus else None) == gpus
 
 
 def test_a_release_of_macos_states_the_system() -> None:
@@ -395,7 +423,7 @@ def test_a_listing_without_a_display_leaves_the_gpu_unknown_and_says_so() -> Non
     text = "00:00.0 Host bridge: Intel Corporation 440FX\n00:03.0 Ethernet controller: Red Hat, Inc.\n"
     facts = machine_of([read_report(text, "report.txt", CATALOG)])
     assert capability_of(facts).unknown_gpus
-    assert any("--gpu none" in note.text for note in facts.notes if note.gpu)
+    assert any("--gpu none" in note.text for note in facts.notes if note.code == "gpu")
 
 
 def test_a_short_list_of_flags_denies_nothing() -> None:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.gpu_names import OR, KnownGpu, product_of_name
+from torchsmith.catalog.gpu_names import KnownGpu, product_of_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.tokens import gpu_name, words
 
@@ -126,7 +126,8 @@ def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
     for line in lines:
         field = words("capability").search(line) is not None and not words("supported").search(line)
         for named in find_gpus(line, catalog, field=field):
-            found.setdefault(named.name, (named, line))
+            if not words("not_this_gpu").search(line[: named.begin]):
+                found.setdefault(named.name, (named, line))
     for line in lines if found else ():  # beside a GPU of another line
         for named in find_gpus(line, catalog, field=True):
             if SERIES.fullmatch(named.name):
@@ -141,7 +142,9 @@ def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: 
         product = named.product
         arch = product.name if product else named.name
         by_product.setdefault(arch, named.name)
-    gpu = GpuFacts(name=Fact(OR.join(by_product.values()), spoken, True))
+    names = tuple(by_product.values())
+    one = Fact(names[0], spoken, True) if len(names) == 1 else None
+    gpu = GpuFacts(name=one, either=None if one else Fact(names, spoken))
     count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
     facts = replace(facts, gpus=Fact((gpu,) * count, spoken), non_nvidia_gpus=None)
-    return facts.noting(spoken, f"names the GPU: {written[0][1][:100]!r}", gpu=True)
+    return facts.noting(spoken, f"names the GPU: {written[0][1][:100]!r}", "gpu")

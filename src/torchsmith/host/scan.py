@@ -82,9 +82,7 @@ class _Scan:
         if "amd" in flags and not self.amd_gpus:
             self.amd_gpus[AMD] = AMD
         if "pci" in flags and not ("no_gpu" in flags or self.gpus or self.amd_gpus):
-            self._note(
-                "lists PCI devices and no display among them: --gpu none if that is all of it", gpu=True
-            )
+            self._note("lists PCI devices and no display among them: --gpu none if that is all of it", "gpu")
         jetson = self._jetson("tegra" in flags)
         driver, system = self._driver(), self._system(bool(jetson))
         mac = system is not None and system.value.endswith("-darwin")
@@ -121,8 +119,8 @@ class _Scan:
                 facts = facts.noting(self.spoken, text)
         return facts
 
-    def _note(self, text: str, *, spoken: bool = False, gpu: bool = False) -> None:
-        self.notes[Note(self.spoken if spoken else self.source, text, gpu)] = None
+    def _note(self, text: str, code: str = "") -> None:
+        self.notes[Note(self.source, text, code)] = None
 
     def _line(self, match: re.Match[str]) -> None:
         fields = {key: value.strip() for key, value in match.groupdict().items() if value}
