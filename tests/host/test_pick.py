@@ -309,6 +309,7 @@ def test_no_hint_leads_to_a_cpu_with_more_than_the_one_that_was_meant(name: str)
         ("AMD EPYC 9654 96-Core Processor", "zen4"),
         ("Genoa", "zen4"),
         ("graviton 3", "neoverse_v1"),
+        ("i7 8700k", "skylake"),
         ("Sapphire Rapids", "sapphirerapids"),
     ],
 )

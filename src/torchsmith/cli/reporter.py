@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 BAR_COLUMNS = 30
 MIN_NAME_COLUMNS = 20
-LONG_READ = 100_000_000  # bytes that take so long to read that it is said without a terminal too
+LONG_READ = 500_000_000  # bytes that take so long to read that it is said without a terminal too
 
 
 class Reporter:

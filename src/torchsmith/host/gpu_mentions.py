@@ -121,18 +121,18 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
-    """The names in sentences, each once, and the lines that they are in."""
+    """The names in sentences that do not deny them, each once, and the lines that they are in."""
     found: dict[str, tuple[FoundName, str]] = {}
     for line in lines:
         field = words("capability").search(line) is not None and not words("supported").search(line)
         for named in find_gpus(line, catalog, field=field):
-            if not words("not_this_gpu").search(line[: named.begin]):
-                found.setdefault(named.name, (named, line))
+            found.setdefault(named.name, (named, line))
     for line in lines if found else ():  # beside a GPU of another line
         for named in find_gpus(line, catalog, field=True):
             if SERIES.fullmatch(named.name):
                 found.setdefault(named.name, (named, line))
-    return list(found.values())
+    denied = words("not_this_gpu")
+    return [(named, line) for named, line in found.values() if not denied.search(line[: named.begin])]
 
 
 def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: str) -> HostFacts:

@@ -111,13 +111,7 @@ class _Scan:
         known = self.known
         if known.system and facts.system and known.system.value != facts.system.value:
             known = replace(known, system=None)  # features alone say Linux
-        facts = add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
-        for option in table()["spoken"] if facts.gpus and not mac else ():
-            said = words(option, "spoken").search(self.text)
-            if said and getattr(facts, option) is None:
-                text = f"names {option} {said[1]}: --{option} {said[1]} if that is the machine's"
-                facts = facts.noting(self.spoken, text)
-        return facts
+        return add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
 
     def _note(self, text: str, code: str = "") -> None:
         self.notes[Note(self.source, text, code)] = None
