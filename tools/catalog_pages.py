@@ -17,7 +17,7 @@ The facts that torchsmith rests on live in `src/torchsmith/catalog/data/*.toml`,
 """
 
 
-def catalog_pages(catalog: Catalog, note: str) -> dict[str, str]:
+def catalog_pages(catalog: Catalog) -> dict[str, str]:
     """The index with how to add facts, and a page for each kind."""
     parts = {
         "GPUs": _gpus(catalog),
@@ -30,13 +30,10 @@ def catalog_pages(catalog: Catalog, note: str) -> dict[str, str]:
     }
     pages = {title: title.lower().replace(" ", "-") for title in parts}
     links = "\n".join(f"- [{title}](catalog/{page}.md)" for title, page in pages.items())
-    index = f"{note}\n{INTRODUCTION}\n{links}\n- [Known build errors](errors.md)\n\n{OWN_FACTS.read_text()}"
+    index = f"{INTRODUCTION}\n{links}\n- [Known build errors](errors.md)\n\n{OWN_FACTS.read_text()}"
     return {
         "docs/catalog.md": index,
-        **{
-            f"docs/catalog/{pages[title]}.md": f"{note}\n# {title}\n\n{text}\n"
-            for title, text in parts.items()
-        },
+        **{f"docs/catalog/{pages[title]}.md": f"# {title}\n\n{text}\n" for title, text in parts.items()},
     }
 
 

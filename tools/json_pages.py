@@ -22,7 +22,7 @@ COMMENT = re.compile(r"^    (\w+): [^#\n]*# (.+)$", re.MULTILINE)
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> dict[str, str]:
+def json_pages(documents: Mapping[str, Any], introduction: str) -> dict[str, str]:
     """The page and the schemas, from the types that are encoded."""
     rows = []
     pages = {}
@@ -34,7 +34,7 @@ def json_pages(documents: Mapping[str, Any], introduction: str, note: str) -> di
         rows.append([f"[`{printed_by(name)}`]({file})", number, first])
         pages[f"docs/{file}"] = json.dumps(document_schema(name, kind), indent=1) + "\n"
     index = table(["document", "format", "about"], rows)
-    return {"docs/json.md": f"{note}\n# JSON\n\n{introduction}\n\n## Documents\n{index}\n", **pages}
+    return {"docs/json.md": f"# JSON\n\n{introduction}\n\n## Documents\n{index}\n", **pages}
 
 
 def printed_by(document: str) -> str:

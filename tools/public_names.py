@@ -111,7 +111,7 @@ def public_modules() -> str:
     return json.dumps({name: f"torchsmith.{place}" for name, place in _places().items()}, indent=0) + "\n"
 
 
-def public_page(note: str) -> str:
+def public_page() -> str:
     """All functions, with what they take and return."""
     rows = [
         [f"`{one.name}`", f"`{one.request}`", " or ".join(f"`{name}`" for name in one.returns), one.about]
@@ -120,8 +120,7 @@ def public_page(note: str) -> str:
     text = "Every function takes the request as its first argument; [Python](python.md) has examples.\n"
     heads = ["function", "request", "returns", "what it does"]
     requests = _fields(sorted({one.request for one in functions()}))
-    return f"""{note}
-# Python functions
+    return f"""# Python functions
 
 {text}
 {table(heads, rows)}

@@ -18,10 +18,9 @@ LOGS = Path(__file__).parent.parent / "tests" / "repair" / "logs"
 SHOWN = 1  # lines of logs for an error
 
 
-def exit_page(note: str) -> str:
+def exit_page() -> str:
     """What every exit code and every code of an error means."""
-    return f"""{note}
-# Exit codes
+    return f"""# Exit codes
 
 | code | meaning | for instance |
 | --- | --- | --- |
@@ -61,10 +60,10 @@ def kind_rows() -> list[list[str]]:
     return sorted([f"`{kind.code()}`", inspect.getdoc(kind) or "", str(int(kind.exit))] for kind in kinds())
 
 
-def errors_page(catalog: Catalog, note: str) -> str:
+def errors_page(catalog: Catalog) -> str:
     """Known build errors: lines of logs that show each, what happened, why, and the fix."""
     parts = [
-        f"{note}\n# Known errors\n\nWhat `torchsmith diagnose` and `torchsmith build` look for in a log."
+        "# Known errors\n\nWhat `torchsmith diagnose` and `torchsmith build` look for in a log."
         " A workspace adds its own in `catalog/errors.toml`.\n"
     ]
     seen = telling_lines(catalog)

@@ -6,7 +6,6 @@ import json
 
 from tools.rule_examples import example
 from torchsmith.auditing.rule import Rule, all_rules
-from torchsmith.core.text import grouped
 from torchsmith.workspace.readmes import table
 
 INTRODUCTION = """# Rules of the audit
@@ -23,37 +22,38 @@ INTRODUCTION = """# Rules of the audit
 | likely | comments and pages, or what usually holds | warning |
 | guess | torchsmith's own conventions | note |
 
-A single finding may be milder or less certain than its rule. [Audit](audit.md) shows how to select and
-silence rules; `torchsmith audit --explain TS402` prints a rule.
+What is about derivations needs `--eval`. A single finding may be milder or less certain than its rule.
+[Audit](audit.md) shows how to select and silence rules; `torchsmith audit --explain TS402` prints a rule.
 """
 
 
-def rule_pages(note: str) -> dict[str, str]:
+def rule_pages() -> dict[str, str]:
     """The index of the rules, and a page for each."""
-    parts = [f"{note}\n{INTRODUCTION}"]
-    for group, rules in grouped((rule.group, rule) for rule in all_rules()).items():
-        rows = [
-            [f"[{rule.id}](rules/{rule.id}.md)", rule.title, rule.worst.value, rule.sure.value, rule.depth]
-            for rule in rules
-        ]
-        title = group.upper() if group in ("gpu", "cpu") else group.capitalize()
-        parts.append(f"## {title}\n")
-        parts.append(table(["rule", "what it finds", "severity", "certainty", "looks at"], rows) + "\n")
+    rows = [
+        [f"[{rule.id}](rules/{rule.id}.md)", _about(rule), rule.title, rule.worst.value, rule.sure.value]
+        for rule in sorted(all_rules(), key=lambda rule: rule.id)
+    ]
+    index = table(["rule", "about", "what it finds", "severity", "certainty"], rows)
     return {
-        "docs/rules.md": "\n".join(parts),
+        "docs/rules.md": f"{INTRODUCTION}\n{index}\n",
         "src/torchsmith/auditing/examples.json": json.dumps(
             {rule.id: dict(zip(("wrong", "right"), example(rule), strict=True)) for rule in all_rules()},
             indent=1,
         )
         + "\n",
-        **{f"docs/rules/{rule.id}.md": _rule_page(rule, note) for rule in all_rules()},
+        **{f"docs/rules/{rule.id}.md": _rule_page(rule) for rule in all_rules()},
     }
 
 
-def _rule_page(rule: Rule, note: str) -> str:
+def _about(rule: Rule) -> str:
+    """The subject of a rule; and that it looks at derivations, if its subject does not say so."""
+    subject = rule.group.upper() if rule.group in ("gpu", "cpu") else rule.group
+    return subject if rule.depth in ("text", rule.group) else f"{subject}, in {rule.depth}"
+
+
+def _rule_page(rule: Rule) -> str:
     bad, good = example(rule)
-    return f"""{note}
-# {rule.id}: {rule.title}
+    return f"""# {rule.id}: {rule.title}
 
 {rule.worst.value}, {rule.sure.value}; looks at {rule.depth}.
 

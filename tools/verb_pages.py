@@ -83,12 +83,12 @@ def _listed(verbs: Iterable[str]) -> list[str]:
     return lines
 
 
-def verb_pages(note: str, documents: Iterable[str]) -> dict[str, str]:
+def verb_pages(documents: Iterable[str]) -> dict[str, str]:
     """An index of the verbs, and for each a page with its options, its example and its JSON."""
     names = list(documents)
-    pages = {f"docs/verbs/{verb}.md": _verb_page(verb, note, names) for verb in VERBS}
+    pages = {f"docs/verbs/{verb}.md": _verb_page(verb, names) for verb in VERBS}
     common = "; ".join(f"`{name}`: {about}" for name, about in EVERYWHERE.items())
-    parts = [f"{note}\n# Verbs\n\n`torchsmith VERB --help` prints a verb's page. Most verbs take {common}.\n"]
+    parts = [f"# Verbs\n\n`torchsmith VERB --help` prints a verb's page. Most verbs take {common}.\n"]
     for panel, (contrast, verbs) in PANELS.items():
         parts.append(f"## {panel}\n{contrast[0].upper()}{contrast[1:]}.\n")
         rows = [[f"[`{verb}`](verbs/{verb}.md)", _first_sentence(verb)] for verb in verbs]
@@ -96,8 +96,8 @@ def verb_pages(note: str, documents: Iterable[str]) -> dict[str, str]:
     return {"docs/verbs.md": "\n".join(parts), **pages}
 
 
-def _verb_page(verb: str, note: str, documents: Iterable[str]) -> str:
-    parts = [f"{note}\n# torchsmith {verb}\n"]
+def _verb_page(verb: str, documents: Iterable[str]) -> str:
+    parts = [f"# torchsmith {verb}\n"]
     command = find_command([verb], VERBS)[0]
     parts.append(_markdown(reflowed(command.run.__doc__)) + "\n" if command.is_group else _command(command))
     for word, (run, example) in command.commands.items():

@@ -1,4 +1,4 @@
-"""The verbs in panels; a panel's line says how similar verbs differ.
+"""The verbs in panels; a panel's line says what its verbs are for.
 
 `torchsmith --help` prints a page that `make pages` generates."""
 
@@ -11,27 +11,27 @@ from torchsmith.cli.console import paint, write
 # A panel, what it is for, and its verbs. Each verb is a module of verbs/.
 PANELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Choose": (
-        "show describes a build, and why it is possible or not",
+        "which PyTorch and which build, for one machine or many",
         ("pick", "cover", "list", "show"),
     ),
     "Write": (
-        "plan shows what would change, apply writes it",
+        "torchsmith.toml, and the recipes that follow from it",
         ("init", "plan", "apply", "align", "line", "package", "ci"),
     ),
     "Check": (
-        "audit reads recipes, eval evaluates them; nothing is built",
+        "recipes and this machine, before anything is built",
         ("audit", "eval", "impact", "doctor"),
     ),
     "Build": (
-        "rehearse tries a sample, build makes all, diagnose says why one failed",
+        "build, follow and repair",
         ("rehearse", "build", "runs", "diagnose", "fix-hashes"),
     ),
     "Prove": (
-        "verify reads a build on any machine; test runs it here, compare times it",
+        "what was built: read it, run it, time it",
         ("verify", "test", "compare"),
     ),
     "Ship": (
-        "page shows the state of all builds, publish ships them",
+        "show the state of all builds, and publish them",
         ("page", "publish"),
     ),
 }

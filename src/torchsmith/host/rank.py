@@ -390,8 +390,8 @@ def _why_cuda(fit: Compatible, best: Compatible) -> str:
 
 def order(catalog: Catalog, workload: Workload) -> Callable[[Compatible], tuple[Any, ...]]:
     """The sort key of candidates that run."""
-    wanted = criteria(catalog, workload)
-    return lambda fit: (*(criterion.key(fit) for criterion in wanted), fit.variant.name)
+    keys = [criterion.key for criterion in criteria(catalog, workload)]
+    return lambda fit: (*[key(fit) for key in keys], fit.variant.name)
 
 
 def asks_no_more(fit: Compatible, other: Compatible, catalog: Catalog) -> bool:

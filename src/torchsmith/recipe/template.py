@@ -239,24 +239,27 @@ def _nested_parts(nested: Nested, indent: str, marked: bool) -> tuple[Part, ...]
 
 def render(parts: Sequence[Part], values: TemplateValues) -> str:
     """Fill a template. `fixes` among the values names the fixes that are on."""
-    return "".join(_filled(parts, values))
+    texts: list[str] = []
+    _render(parts, values, texts)
+    return "".join(texts)
 
 
-def _filled(parts: Sequence[Part], values: TemplateValues) -> Iterator[str]:
+def _render(parts: Sequence[Part], values: TemplateValues, texts: list[str]) -> None:
+    """Append the filled parts."""
     for part in parts:
         if isinstance(part, str):
-            yield part
+            texts.append(part)
         elif isinstance(part, Hole):
             if isinstance(value := values.get(part.name), Nested):
-                yield from _filled(_nested_parts(value, part.indent, MARKS in values), values)
+                _render(_nested_parts(value, part.indent, MARKS in values), values, texts)
             else:
-                yield _fill(part, values)
+                texts.append(_fill(part, values))
         elif part.kind == "each":
             for item in _items(part.name, part, values):
                 added = item if isinstance(item, Mapping) else {"item": item}
-                yield from _filled(part.then, {**values, **added})
+                _render(part.then, {**values, **added}, texts)
         else:
-            yield from _filled(part.then if _holds(part, values) else part.otherwise, values)
+            _render(part.then if _holds(part, values) else part.otherwise, values, texts)
 
 
 def _holds(choice: Choice, values: TemplateValues) -> bool:

@@ -175,23 +175,23 @@ class _Answers:
 
     def _builds(self, host: Capability, fits: Sequence[Compatible]) -> Iterator[list[int]]:
         """Yield the builds by use for each Python, any Python first."""
-        of_any = [*self._by_use(host, fits)]
+        ordered = [sorted(fits, key=key) for key in self.by_use]
+        of_any = [*self._by_use(host, ordered)]
         yield of_any
         for python in self.offered.pythons:
             if python not in self.built:
                 text = self.texts(f"No build of this matrix is for Python {python}.")
                 yield [self.builds(("", (text,), False))] * len(of_any)
             else:
-                own = [fit for fit in fits if fit.variant.python == python]
-                yield of_any if len(own) == len(fits) else [*self._by_use(host, own)]
+                own = [[fit for fit in fits if fit.variant.python == python] for fits in ordered]
+                yield of_any if own == ordered else [*self._by_use(host, own)]
 
-    def _by_use(self, host: Capability, fits: Sequence[Compatible]) -> Iterator[int]:
-        # Whatever the use, the best leaves as few GPUs idle as possible.
-        least = min((len(fit.idle) for fit in fits), default=0)
-        best = [fit for fit in fits if len(fit.idle) == least]
-        idle = bool(best and least and not best[0].used)
-        for key in self.by_use:
-            name, lines = answer_lines(host, Ranking(tuple(sorted(best, key=key) if best[1:] else best)))
+    def _by_use(self, host: Capability, ordered: Iterable[Sequence[Compatible]]) -> Iterator[int]:
+        for fits in ordered:
+            # Whatever the use, the best leaves as few GPUs idle as possible.
+            best = [fit for fit in fits if len(fit.idle) == len(fits[0].idle)]
+            name, lines = answer_lines(host, Ranking(tuple(best)))
+            idle = bool(best and best[0].idle and not best[0].used)
             yield self.builds((name, tuple(map(self.texts, lines)), idle))
 
     def _wheels(self, host: Capability) -> list[int]:
