@@ -153,9 +153,9 @@ def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield from lines
 
 
-def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:
+def _commands(commands: dict[str, str]) -> Iterator[AnswerLine]:
     for label, text in commands.items():
         if label == "missing":
             yield AnswerLine(f"  dependencies that are in no cache: {text}", rank=4, wrap=False)
         else:
-            yield AnswerLine("\n".join(command_lines({label: text})), rank=rank, wrap=False)
+            yield AnswerLine("\n".join(command_lines({label: text})), wrap=False)

@@ -319,7 +319,8 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
     if product is None and chip is not None and gpu.chip is not None:
         return replace(gpu, sm=Fact(chip.sm, f"{gpu.chip.source}, chip {gpu.chip.value}"))
     if gpu.either is not None and gpu.name is None:
-        several = ", ".join(f"{name} ({_arch(name, catalog)})" for name in gpu.either.value)
+        known = {name: product_of_name(name, catalog) for name in gpu.either.value}
+        several = ", ".join(f"{name} ({one.name if one else 'unknown'})" for name, one in known.items())
         notes.append(Note(gpu.either.source, f"names several: {several}; state one of them", "gpu"))
     if product is None or isinstance(product, Gfx | IntelGpu):
         if gpu.name is not None:
@@ -327,11 +328,6 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
             notes.append(Note(gpu.name.source, text, "gpu"))
         return gpu
     return replace(gpu, sm=Fact(product.sm, f"{CATALOG}, by the name {gpu.label}"))
-
-
-def _arch(name: str, catalog: Catalog) -> str:
-    product = product_of_name(name, catalog)
-    return product.name if product else "unknown"
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:

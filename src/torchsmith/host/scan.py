@@ -90,6 +90,7 @@ class _Scan:
         if len(releases) > 1:
             self._note(f"names {listed(one.name for one in releases)}: the release is unknown")
         release = releases[0] if len(releases) == 1 else SystemRelease(name="", pattern="", source="")
+        python = self.first.get("python")
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
         facts = HostFacts(
             system=system,
@@ -99,10 +100,10 @@ class _Scan:
             glibc=fact_of(self.first.get("glibc"), self.source) or fact_of(release.glibc, self.source),
             macos=fact_of(release.macos, self.source),
             release=fact_of(release.name, self.source),
-            python=self._python(),
+            python=Fact(PythonVersion.parse(python), self.source) if python else None,
             windows=Fact(True, self.source) if windows else None,
             l4t=fact_of(jetson, self.source),
-            instance=self._instance(),
+            instance=fact_of(self.first.get("instance"), self.source),
         )
         gpus = tuple(self._named_gpus())
         gpus = gpus[:1] if jetson else gpus  # its board, and the module on that, name one
@@ -287,11 +288,6 @@ class _Scan:
             self._note(f"names {listed([*kernels, *machines])}: the system is unknown")
         return Fact(system, self.spoken if prose else self.source, prose) if system else None
 
-    def _python(self) -> Fact[PythonVersion] | None:
-        """The Python that a key states."""
-        stated = self.first.get("python")
-        return Fact(PythonVersion.parse(stated), self.source) if stated else None
-
     def _cpu(self) -> Fact[str] | None:
         if "cpu" in self.first:
             return Fact(self.first["cpu"], self.source)
@@ -302,10 +298,6 @@ class _Scan:
         kinds = {cpu.isas for cpu in named.values() if cpu}
         name = next((name for name, cpu in named.items() if cpu), "")
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None
-
-    def _instance(self) -> Fact[str] | None:
-        """A kind of machine that a label states."""
-        return fact_of(self.first.get("instance"), self.source)
 
     def _named_gpus(self) -> Iterator[GpuFacts]:
         notes: list[Note] = []

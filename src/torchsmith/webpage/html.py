@@ -91,19 +91,15 @@ def headline(document: PageReport) -> str:
     kinds = len({(*_table_key(cell), cell.sm, cell.isa) for cell in cells})
     other = sum(not cell.package for cell in document.cells)
     lines = sorted({cell.line for cell in cells if cell.line}, key=version_key)
-    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit})
     cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
-    if len(cudas) > 1:
-        toolkits = [
-            f"CUDA {cudas[0]} to {cudas[-1]}",
-            *(name for name in toolkits if not name.startswith("CUDA")),
-        ]
+    span = " to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))
+    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit and cell.cuda not in cudas})
     parts = [
         f"{built} of {len(cells)} built" if cells else "",
         f"for {kinds} kind{'s' * (kinds != 1)} of machine" if cells else "",
         "no recipes yet" if cells and not any(cell.file for cell in cells) else "",
         f"torch {', '.join(lines)}" if lines else "",
-        ", ".join(toolkits),
+        ", ".join([f"CUDA {span}"] * bool(span) + toolkits),
         counted(other, "other recipe") if other else "",
     ]
     return ", ".join(filter(None, parts))
@@ -211,9 +207,6 @@ def _line(cells: Sequence[PageCell], document: PageReport, catalog: Catalog, lin
 
 def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageReport) -> Markup:
     """What a place in a table is, the packages in it, and the signs that these cells have."""
-    places = {(*_table_key(cell), cell.sm, cell.isa) for cell in cells}
-    tables = grouped((_table_key(cell), cell) for cell in cells).values()
-    room = sum(len({cell.sm for cell in own}) * len({cell.isa for cell in own}) for own in tables)
     used = {cell.state for cell in cells}
     signs: list[tuple[Child, str]] = [
         (tag("span", sign, class_=f"box s-{state}"), f"{title}: {about}")
@@ -222,8 +215,6 @@ def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageRepo
     ]
     if any(_warned(cell, document) for cell in cells):
         signs.append((tag("span", "▲", class_="box"), "a warning: open the build to read it"))
-    if len(places) < room:
-        signs.append((tag("span", class_="box"), "empty: not in the matrix"))
     order = "; those of a place are, in this order:" if titles[1:] else "."
     return tag(
         "aside",
