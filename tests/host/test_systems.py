@@ -7,6 +7,8 @@ import pytest
 from tests.host.machines import stated
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import NotKnown
+from torchsmith.host.demand import demands
+from torchsmith.host.fleet import MachineKind
 from torchsmith.host.pick import Pick, pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, resolve
@@ -88,6 +90,12 @@ def test_a_system_is_read_as_in_a_report(words: str, system: str | None, release
     assert (given.system, given.release, given.glibc) == (reported.system, reported.release, reported.glibc)
 
 
+def test_a_mac_with_a_linux_is_one_of_linux() -> None:
+    assert capability_of(resolve(stated(system="Ubuntu 22.04", cpu="m2"), CATALOG)).system == "aarch64-linux"
+    assert capability_of(resolve(stated(system="macOS 14", cpu="m2"), CATALOG)).system == "aarch64-darwin"
+    assert capability_of(resolve(stated(cpu="m2"), CATALOG)).system == "aarch64-darwin"
+
+
 @pytest.mark.parametrize("words", ["plan9", "ubuntu 15.04", "ubuntu", "foo-bar"])
 def test_a_system_that_is_not_known_is_an_error(words: str) -> None:
     with pytest.raises(NotKnown):
@@ -100,6 +108,9 @@ def test_a_build_with_cuda_needs_a_libcuda_which_musl_does_not_have() -> None:
     assert "libcuda" in {reason.code for reason in fit.assumptions}
     ubuntu = answered("Ubuntu 22.04 x86_64\nGPU: RTX 4090").choice.variants
     assert not [one for one in ubuntu if one.fit.assumes("libcuda")]
+    facts = stated(system="Alpine 3.19", cpu="zen3", gpu="RTX 4090")
+    [demand], _ = demands([MachineKind("a", facts)], CELLS, CATALOG, CATALOG.workloads["general"])
+    assert all(fit.assumes("libcuda") for fit in demand.fits.values())
 
 
 @pytest.mark.parametrize("cpu", ["Celeron J4125", "Pentium G4560", "POWER9", "Raspberry Pi 9", "XYZ 1000"])

@@ -258,7 +258,8 @@ def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     if cpu is None:
         return facts
     spoken = bool(facts.microarchitecture and facts.microarchitecture.prose)
-    system = facts.system or Fact(cpu.system or str(cpu.platform), f"{CATALOG}, by {cpu.name}", spoken)
+    usual = "" if facts.release and not facts.macos else cpu.system  # a Mac may run Linux
+    system = facts.system or Fact(usual or str(cpu.platform), f"{CATALOG}, by {cpu.name}", spoken)
     read = facts.cpu_id is not None or facts.cpu_name is not None
     if facts.features is not None or read:
         return replace(facts, system=system)
