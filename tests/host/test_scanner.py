@@ -219,6 +219,8 @@ def test_several_gpus_are_candidates_which_the_catalog_knows() -> None:
         ("CUDA does not work on my RTX 4090. x86_64", ("sm89",)),
         ("GPU: none\nArchitecture: x86_64", ()),
         ("Graphics card: no\nArchitecture: x86_64", ()),
+        ("GPU: No NVIDIA GPU\nArchitecture: x86_64", ()),
+        ("GPUs: 0\nArchitecture: x86_64", ()),
         ("GPU: unknown\nArchitecture: x86_64", None),
     ],
 )
