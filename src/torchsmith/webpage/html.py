@@ -215,7 +215,7 @@ def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageRepo
     ]
     if any(_warned(cell, document) for cell in cells):
         signs.append((tag("span", "▲", class_="box"), "a warning: open the build to read it"))
-    order = "; those of a place are, in this order:" if titles[1:] else "."
+    order = ", in this order:" if titles[1:] else "."
     return tag(
         "aside",
         tag("p", f"A row is a GPU, a column what the CPU runs. Each box is a build{order}"),
