@@ -155,6 +155,7 @@ def test_several_gpus_must_all_run_it(call: Call, tmp_path: Path) -> None:
     path.write_bytes(library(elves.entry(90)))
     assert call("verify", str(path), "--gpu", "2x H100").code == 0
     assert call("verify", str(path), "--gpu", "H100 + L4").code == 1
+    assert call("verify", str(path), "--gpu", "H100, L4").code == 1
     assert call("verify", str(path), "--gpu", "H100", "--gpu", "L4").code == 1
 
 

@@ -247,11 +247,6 @@ def _gpu_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return facts
 
 
-def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
-    gpu = catalog.gpus.get(sm) or catalog.retired.get(sm) if sm else None
-    return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
-
-
 def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """A CPU that is known by name alone has what the catalog says; one that was read has what it shows."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
@@ -351,8 +346,10 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 def cpu_beside(gpu: GpuFacts, catalog: Catalog) -> str:
     """The CPU that a GPU is part of or soldered to, such as Grace of a GH200; empty for a card."""
-    named = host_of_name(gpu.name.value, catalog) if gpu.name else ""
-    return named or _only_cpu(gpu.sm.value if gpu.sm else None, catalog)
+    if gpu.name and (named := host_of_name(gpu.name.value, catalog)):
+        return named
+    known = catalog.gpus.get(gpu.sm.value) or catalog.retired.get(gpu.sm.value) if gpu.sm else None
+    return known.cpus[0] if known and len(known.cpus) == 1 else ""
 
 
 def only_system(gpu: GpuFacts, catalog: Catalog) -> str:
