@@ -1,7 +1,7 @@
 """Reading and evaluating recipes, against one Nix process for each.
 
 The miniature nixpkgs is used unless TORCHSMITH_NIXPKGS names a real tree. Importing the miniature costs
-almost nothing, so sharing and keeping save less there, and the goals are lower; docs/evaluate.md has the
+almost nothing, so sharing and keeping save less there, and the goals are lower; docs/records.md has the
 figures of a real one. The rival has as many processes at a time as torchsmith has workers.
 """
 

@@ -29,10 +29,10 @@ def catalog_pages(catalog: Catalog) -> dict[str, str]:
         "Fixes": _fixes(catalog),
     }
     pages = {title: title.lower().replace(" ", "-") for title in parts}
-    links = "\n".join(f"- [{title}](catalog/{page}.md)" for title, page in pages.items())
-    index = f"{INTRODUCTION}\n{links}\n- [Known build errors](errors.md)\n\n{OWN_FACTS.read_text()}"
+    links = "\n".join(f"- [{title}]({page}.md)" for title, page in pages.items())
+    index = f"{INTRODUCTION}\n{links}\n- [Known build errors](../errors.md)\n\n{OWN_FACTS.read_text()}"
     return {
-        "docs/catalog.md": index,
+        "docs/catalog/index.md": index,
         **{f"docs/catalog/{pages[title]}.md": f"# {title}\n\n{text}\n" for title, text in parts.items()},
     }
 

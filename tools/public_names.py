@@ -126,7 +126,7 @@ def public_page() -> str:
 {table(heads, rows)}
 
 ## Fields of requests
-They are the options of the [verbs](verbs.md), whose pages say what each does.
+They are the options of the [verbs](verbs/index.md), whose pages say what each does.
 
 {requests}
 

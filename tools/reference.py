@@ -32,7 +32,7 @@ def exit_page() -> str:
 
 If several things fail, the exit code is 3 only if all of them failed for that reason, else 1.
 
-The page of each [verb](verbs.md) says what 1 means for it.
+The page of each [verb](verbs/index.md) says what 1 means for it.
 
 ## Kinds of errors
 

@@ -69,5 +69,5 @@ def _rule_page(rule: Rule) -> str:
 {good}
 ```
 
-[Silence it](../audit.md): `# torchsmith: ignore {rule.id}`. [All rules](../rules.md).
+[Silence it](../audit.md#choosing-and-silencing): `# torchsmith: ignore {rule.id}`
 """

@@ -16,7 +16,7 @@ from torchsmith.workspace.readmes import table
 
 WIDTH = 80
 EVERYWHERE = {  # options that the index explains once
-    "--json": "print JSON ([documents](json.md))",
+    "--json": "print JSON ([documents](../json.md))",
     "--workspace": "a torchsmith.toml or its folder; by default the nearest one in or above this folder",
     "--profile": "use this profile: real, seed, wide, or one of your own",
 }
@@ -91,9 +91,9 @@ def verb_pages(documents: Iterable[str]) -> dict[str, str]:
     parts = [f"# Verbs\n\n`torchsmith VERB --help` prints a verb's page. Most verbs take {common}.\n"]
     for panel, (contrast, verbs) in PANELS.items():
         parts.append(f"## {panel}\n{contrast[0].upper()}{contrast[1:]}.\n")
-        rows = [[f"[`{verb}`](verbs/{verb}.md)", _first_sentence(verb)] for verb in verbs]
+        rows = [[f"[`{verb}`]({verb}.md)", _first_sentence(verb)] for verb in verbs]
         parts.append(table(["verb", "what it does"], rows) + "\n")
-    return {"docs/verbs.md": "\n".join(parts), **pages}
+    return {"docs/verbs/index.md": "\n".join(parts), **pages}
 
 
 def _verb_page(verb: str, documents: Iterable[str]) -> str:

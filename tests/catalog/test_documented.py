@@ -1,4 +1,4 @@
-"""What docs/catalog.md tells people to write is taken, and does what it says."""
+"""What docs/catalog/index.md tells people to write is taken, and does what it says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchsmith.catalog.gpu_names import gpu_of_name
 from torchsmith.catalog.names import cpu_of_name
 from torchsmith.matrix import Accepted, Variant, assess
 
-PAGE = Path(__file__).parents[2] / "docs" / "catalog.md"
+PAGE = Path(__file__).parents[2] / "docs" / "catalog" / "index.md"
 
 
 def test_the_examples_of_the_page_are_a_catalog(tmp_path: Path) -> None:

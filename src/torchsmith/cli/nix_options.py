@@ -30,8 +30,7 @@ Recipes = Annotated[
 NixpkgsOption = Annotated[
     Sequence[str],
     Option(
-        "A nixpkgs tree in place of the download, of every pin or of the revision named; `sample` is a"
-        " small one that is part of torchsmith, whose torch compiles in seconds.",
+        "A nixpkgs tree instead of the download, for all pins or the one named; `sample` is a small one.",
         metavar="[REV=]PATH",
         envvar="TORCHSMITH_NIXPKGS",
     ),

@@ -64,8 +64,8 @@ def page(request: PageRequest = PageRequest(), reporter: Reporter = SILENT) -> P
 def run(*, request: PageRequest, json: JsonOption = False) -> None:
     """Write the matrix as one HTML page that opens from disk and loads nothing else.
 
-    It shows the state of every build and the reason: recipe, findings, build and verification.
-    Nothing outside the workspace is read, and nothing is built.
+    It shows the state of every build and the reason, and which build pick chooses for a machine. A build
+    counts only while its recipe is the one that was built. Nothing outside the folder is read or built.
     """
     output = request.output or (None if json else PAGE)
     document = page(replace(request, output=output), Terminal())
