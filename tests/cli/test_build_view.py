@@ -15,7 +15,7 @@ from torchsmith.building.job import Job
 from torchsmith.building.plan import BuildPlan, Share
 from torchsmith.cli.build_screen import BuildLog
 from torchsmith.cli.console import Foot, table
-from torchsmith.cli.reporter import cut
+from torchsmith.cli.reporter import Terminal, cut
 from torchsmith.core.problem import Problem
 from torchsmith.core.text import counted
 from torchsmith.record import Expected
@@ -149,3 +149,11 @@ def test_one_job_is_singular() -> None:
     assert started == ["", "1 job", "2 jobs"]
     assert counted(1, "hash", "hashes") == "1 hash"
     assert counted(0, "hash", "hashes") == "0 hashes"
+
+
+def test_a_long_read_is_announced_once_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for total, lines in ((900_000_000, 1), (90_000_000, 0)):
+        with Terminal().progress() as read:
+            read("libtriton.so", 0, total)
+            read("libtriton.so", 5, total)
+        assert capsys.readouterr().err.splitlines() == ["reading 900 MB"] * lines

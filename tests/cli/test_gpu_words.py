@@ -47,6 +47,21 @@ def test_several_gpus_are_given_in_a_word(call: Call) -> None:
     assert call(*words, *machine).out == call(*option, *machine).out != ""
 
 
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [
+        (("RTX 4090, RTX 4090 Ti",), "GPU 'RTX 4090 Ti'"),
+        (("RTX", "3090,", "RTX", "4090", "Ti"), "'Ti'"),
+        (("7950X RTX 4090",), "'7950X RTX 4090'"),
+        (("7950X", "RTX", "4090"), "'7950X'"),
+    ],
+)
+def test_a_word_that_is_not_read_is_named(words: tuple[str, ...], unknown: str, call: Call) -> None:
+    answer = call("pick", *words)
+    assert (answer.code, answer.error) == (2, "not-known")
+    assert f"{unknown}\n" in answer.err
+
+
 MACHINE = ("--cpu", "zen4", "--driver", "580")
 
 

@@ -267,8 +267,9 @@ def test_a_mac_with_a_cpu_of_intel_is_one_in_any_order(text: str, call: Call) ->
 
 
 def test_a_command_alone_comes_with_what_was_read_and_not_used(call: Call) -> None:
-    Path("text.txt").write_text("RTX 3060, driver 450.80, Ubuntu 22.04")
-    assert "--driver 450.80" in call("pick", "--from", "text.txt", "--pip").err
+    drivers = "Nvidia driver version: 550.54.14\nNVRM version: NVIDIA 560.35.03\n"
+    Path("text.txt").write_text(f"GPU 0: NVIDIA RTX 3060\n{drivers}OS: Ubuntu 22.04")
+    assert "the oldest is used" in call("pick", "--from", "text.txt", "--pip").err
 
 
 def test_windows_on_arm_is_not_taken_for_x86(call: Call) -> None:
@@ -582,8 +583,7 @@ def test_the_cores_are_those_that_the_report_states(call: Call) -> None:
         assert cost["memory_gb"] == estimate.memory_gb(of_build) < 60
     out = call("pick", "--from", "lscpu.txt", "--gpu", "RTX 4090", "--explain").out
     assert "to build it without its dependencies: about" in out
-    assert "h on 16 of its 224 cores" in out
-    assert "h on this machine's" in call("pick", *ZEN4).out
+    assert "h on 16 of 224 cores" in out
 
 
 @pytest.mark.parametrize("machine", [("Jetson Orin",), ("--gpu", "Jetson AGX Orin", "--driver", "540.4.0")])

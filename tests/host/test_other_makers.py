@@ -135,11 +135,6 @@ def test_a_product_of_amd_has_its_target(name: str, target: str) -> None:
     assert host.sms == ()
 
 
-def test_alternatives_are_a_gpu_if_all_of_them_mean_it() -> None:
-    assert product_of_name("L40 or L40S", CATALOG) == product_of_name("L40S", CATALOG) is not None
-    assert product_of_name("A100 or L40S", CATALOG) is None
-
-
 def test_the_wheel_is_for_the_maker_of_the_gpu_and_both_have_one() -> None:
     amd = wheels_for(machine(gpu="RX 7900 XTX", system="x86_64"), CATALOG)
     assert [one.rocm for one in amd] == ["7.2"]

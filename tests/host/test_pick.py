@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from itertools import combinations
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -224,7 +226,7 @@ def test_companions_of_the_choice_are_named() -> None:
     assert answer.companions == ("torchvision-python313-cpu-avx2", "torchaudio-python313-cpu-avx2")
 
 
-def test_the_commands_are_those_that_a_person_types() -> None:
+def test_the_commands_are_those_that_a_person_types(tmp_path: Path) -> None:
     variant = Variant.parse("torchvision-python313-cuda13_0-sm120-avx512", CATALOG)
     here = Environment(nix=True, flox=False, folder="a b")
     assert build_commands([variant], here) == {
@@ -233,6 +235,12 @@ def test_the_commands_are_those_that_a_person_types() -> None:
     assert build_commands([variant], Environment(nix=False, flox=False, folder=".")) == {
         "write": "torchsmith apply"
     }
+    recipe = here.recipe(variant)
+    with contextlib.chdir(tmp_path):
+        recipe.parent.mkdir(parents=True)
+        recipe.touch()
+        build = f"torchsmith build -w 'a b' {variant}"
+        assert build_commands([variant], here) == {"build": build, "missing": f"{build} --dry-run"}
 
 
 @pytest.mark.parametrize(
@@ -301,6 +309,7 @@ def test_no_hint_leads_to_a_cpu_with_more_than_the_one_that_was_meant(name: str)
         ("AMD EPYC 9654 96-Core Processor", "zen4"),
         ("Genoa", "zen4"),
         ("graviton 3", "neoverse_v1"),
+        ("i7 8700k", "skylake"),
         ("Sapphire Rapids", "sapphirerapids"),
     ],
 )

@@ -41,7 +41,8 @@ NAMES = {
     " Standard_ND96asr_v4; Standard_NC24ads_A100_v4; CMP 170HX; A100 80GB PCIe",
     "sm86": "RTX 3090; RTX 3060 Laptop GPU; A10G; A40; RTX A6000; a5000; 3090; g5.xlarge;"
     " Standard_NV36ads_A10_v5; NVIDIA A2; RTX A2000 12GB",
-    "sm87": "Jetson AGX Orin; Jetson Orin NX; Jetson Orin Nano Developer Kit; Orin (nvgpu)",
+    "sm87": "Jetson AGX Orin; Jetson Orin NX; Jetson Orin Nano Developer Kit; Orin (nvgpu);"
+    " Jetson Orin Nano Super",
     "sm89": "RTX 4090; RTX 4070 Ti SUPER; L4; L40S; RTX 6000 Ada Generation; g6.xlarge; g6e.12xlarge;"
     " g2-standard-4; RTX 2000E Ada Generation; RTX 4090 D",
     "sm90": "H100 80GB HBM3; H200; H20; GH200 480GB; p5.48xlarge; p5en.48xlarge; a3-highgpu-8g;"

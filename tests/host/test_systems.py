@@ -7,10 +7,12 @@ import pytest
 from tests.host.machines import stated
 from torchsmith.catalog import builtin_catalog
 from torchsmith.core.problem import NotKnown
+from torchsmith.host.demand import demands
+from torchsmith.host.fleet import MachineKind
 from torchsmith.host.pick import Pick, pick
 from torchsmith.host.read_report import read_report
 from torchsmith.host.resolve import capability_of, resolve
-from torchsmith.host.stated import find_cpu_name
+from torchsmith.host.stated import find_cpu_name, gather
 from torchsmith.host.wheels import wheels_for
 from torchsmith.workspace.load import open_workspace
 
@@ -64,6 +66,51 @@ def test_a_product_of_one_system_says_which(gpu: str) -> None:
     assert capability_of(facts).system == "aarch64-linux"
     other = resolve(stated(gpu=gpu, system="x86_64"), CATALOG)
     assert capability_of(other).conflict
+    assert [note.source for note in other.notes if note.code == "conflict"] == ["a test"]
+
+
+@pytest.mark.parametrize(
+    ("words", "system", "release", "glibc"),
+    [
+        ("x86_64", "x86_64-linux", "", ""),
+        ("ubuntu 18.04", None, "Ubuntu 18.04", "2.27"),
+        ("Debian 12 aarch64", "aarch64-linux", "Debian 12", "2.36"),
+        ("nixos", None, "NixOS", ""),
+        ("Alpine 3.19", None, "Alpine Linux", "musl"),
+        ("macOS 14", "any-darwin", "macOS 14", ""),
+        ("mac", "any-darwin", "", ""),
+        ("windows", "x86_64-windows", "", ""),
+        ("aarch64-windows", "aarch64-windows", "", ""),
+    ],
+)
+def test_a_system_is_read_as_in_a_report(words: str, system: str | None, release: str, glibc: str) -> None:
+    given = capability_of(resolve(gather([], stated(system=words), CATALOG), CATALOG))
+    assert (given.system, given.release, given.glibc) == (system, release, glibc)
+    reported = capability_of(resolve(read_report(f"OS: {words}", "report.txt"), CATALOG))
+    assert (given.system, given.release, given.glibc) == (reported.system, reported.release, reported.glibc)
+
+
+def test_a_mac_with_a_linux_is_one_of_linux() -> None:
+    assert capability_of(resolve(stated(system="Ubuntu 22.04", cpu="m2"), CATALOG)).system == "aarch64-linux"
+    assert capability_of(resolve(stated(system="macOS 14", cpu="m2"), CATALOG)).system == "aarch64-darwin"
+    assert capability_of(resolve(stated(cpu="m2"), CATALOG)).system == "aarch64-darwin"
+
+
+@pytest.mark.parametrize("words", ["plan9", "ubuntu 15.04", "ubuntu", "foo-bar"])
+def test_a_system_that_is_not_known_is_an_error(words: str) -> None:
+    with pytest.raises(NotKnown):
+        stated(system=words)
+
+
+def test_a_build_with_cuda_needs_a_libcuda_which_musl_does_not_have() -> None:
+    answer = answered("Alpine Linux 3.19 x86_64\nGPU: RTX 4090")
+    [fit] = [assigned.fit for assigned in answer.choice.variants]
+    assert "libcuda" in {reason.code for reason in fit.assumptions}
+    ubuntu = answered("Ubuntu 22.04 x86_64\nGPU: RTX 4090").choice.variants
+    assert not [one for one in ubuntu if one.fit.assumes("libcuda")]
+    facts = stated(system="Alpine 3.19", cpu="zen3", gpu="RTX 4090")
+    [demand], _ = demands([MachineKind("a", facts)], CELLS, CATALOG, CATALOG.workloads["general"])
+    assert all(fit.assumes("libcuda") for fit in demand.fits.values())
 
 
 @pytest.mark.parametrize("cpu", ["Celeron J4125", "Pentium G4560", "POWER9", "Raspberry Pi 9", "XYZ 1000"])

@@ -201,7 +201,7 @@ def test_drivers_are_offered_as_ranges(open_page: Open, file: Path) -> None:
     for text in others:
         assert re.search(r"^[\d.]+ (to \d+|or newer, but older than [\d.]+)$", text)
     page.set_viewport_size({"width": 390, "height": 800})  # dots of a cell stand in two rows there
-    assert "left" not in page.locator("p.about").first.inner_text()
+    assert "left" not in page.locator(".legend").first.inner_text()
 
 
 def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, file: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_warning_of_the_audit_shows_in_the_grid_and_in_the_answer(open_page: O
     page = open_page(write_page(tmp_path / "builds", tmp_path / "page.html"))
     expect(page.locator(f"a.c[href='#cell-{FAILED}']")).to_have_class(re.compile("warned"))
     expect(page.locator("a.chip")).to_contain_text("warning 1")
-    expect(page.locator("#matrix .about")).to_contain_text("▲: ")
+    expect(page.locator(".legend li", has_text="▲")).to_contain_text("warning")
     page.select_option("#gpu", "sm90")
     page.select_option("#cpu", "sapphirerapids")
     expect(page.locator("#answer .doubtful")).to_contain_text("TS601")
@@ -356,11 +356,24 @@ def test_commands_name_the_workspace_and_a_verified_build_comes_before_the_wheel
 
 def test_the_legend_of_a_grid_has_every_sign_in_it(open_page: Open, file: Path) -> None:
     page = open_page(file)
-    for section in page.locator("section.package").all():
-        signs = {text.strip() for text in section.locator(".grid .c").all_inner_texts()} - {"–"}
-        legend = section.locator("p.about").first.inner_text()
-        assert all(f"{sign}: " in legend for sign in signs)
-        assert "in this order: PyTorch" in legend
+    for section in page.locator("section.release").all():
+        signs = {text.strip() for text in section.locator(".grid .c").all_inner_texts()}
+        legend = section.locator(".legend")
+        explained = {text.strip() for text in legend.locator(".box").all_inner_texts()}
+        assert signs <= explained <= signs | {"▲"}
+        assert legend.locator("ol li").first.inner_text().startswith("PyTorch")
+
+
+def test_the_legend_is_beside_the_grids_of_a_wide_window_and_above_them_in_a_narrow_one(
+    open_page: Open, file: Path
+) -> None:
+    page = open_page(file, viewport={"width": 1400, "height": 900})
+    place = "(name) => document.querySelector(`.release .${name}`).getBoundingClientRect()"
+    legend, grids = (page.evaluate(place, name) for name in ("legend", "grids"))
+    assert legend["left"] >= grids["right"]
+    page.set_viewport_size({"width": 390, "height": 800})
+    legend, grids = (page.evaluate(place, name) for name in ("legend", "grids"))
+    assert legend["bottom"] <= grids["top"]
 
 
 def test_the_answer_has_its_place_before_the_script_runs(open_page: Open, file: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_packages_of_a_cell_are_named_in_their_order(builds: Path) -> None:
         f"{catalog.packages['pytorch'].title} 2.10.0",
         f"{catalog.packages['torchvision'].title} 0.25.0",
     ]
-    assert ", ".join(titles) in html.page(document(builds), catalog, ())
+    assert "".join(f"<li>{title}</li>" for title in titles) in html.page(document(builds), catalog, ())
 
 
 def test_a_recipe_is_generated_edited_or_foreign(builds: Path) -> None:

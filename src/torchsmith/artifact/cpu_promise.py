@@ -137,8 +137,7 @@ def _unrecorded(build: Inspection, isa: Isa) -> Iterator[Check]:
 
 
 def _quoted(lines: Sequence[RecordedLine]) -> str:
-    more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
-    return "; ".join(f"`{line.text}`" for line in lines[:MOST_LINES]) + more
+    return some_of([f"`{line.text}`" for line in lines], MOST_LINES)
 
 
 def _within(code: CpuCode, isa: Isa, *, chooses: bool) -> Iterator[Check]:

@@ -94,8 +94,6 @@ class Owners:
         path = PurePosixPath(name)
         package = self.package_of(name)
         own = (*known().names.own, *(package.libraries if package else ()))
-        if path.suffix == ".dll" and not path.name.startswith("lib"):
-            path = path.with_name(f"lib{path.name}")  # Windows has torch_cuda.dll for libtorch_cuda.so
         if path.name.startswith(own):
             return "own"
         if package is None:

@@ -208,7 +208,7 @@ def _result(event: End, packages: Sequence[Package], catalog: Catalog) -> StepRe
 def explain(text: str, catalog: Catalog) -> str:
     """What is known about a failure that a message shows: its cause and its fix."""
     for error in catalog.errors.values():
-        if re.search(error.pattern, text):
+        if error.pattern and re.search(error.pattern, text):
             return f"{error.cause} {error.fix}"
     return ""
 

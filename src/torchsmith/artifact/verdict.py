@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from torchsmith.artifact import iced
 from torchsmith.artifact.check import Check, Status, megabytes
 from torchsmith.artifact.cpu_promise import cpu_promise
@@ -41,7 +39,7 @@ def variant_in(path: Path, catalog: Catalog) -> Variant | None:
     """The variant that a path's own name, or a folder of its resolved path, promises."""
     named = _named_in(path, catalog)
     # torch's pname states its release, whatever its recipe is called
-    return replace(named, release=None) if named is not None and named.package.is_torch else named
+    return named.changed(release=None) if named is not None and named.package.is_torch else named
 
 
 def line_in(path: Path, catalog: Catalog) -> Line | None:

@@ -161,6 +161,7 @@ class SystemRelease(Entry, frozen=True, kw_only=True):
     glibc: str = ""  # or the name of another C library
     macos: str = ""
     wheels: str = ""  # what wheels need there besides
+    cuda: str = ""  # what must be true of it for builds with CUDA
 
 
 class JetPack(Entry, frozen=True, kw_only=True):

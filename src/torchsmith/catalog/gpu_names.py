@@ -23,7 +23,7 @@ FORMS = frozenset(name_words(WORDS["forms"]))
 BESIDE = FORMS | {*name_words(WORDS["beside"])}
 SIZES, NVIDIA, NOT_NVIDIA = (WORDS[name] for name in ("sizes", "nvidia", "not_nvidia"))
 MAKERS = re.compile(WORDS["makers"])
-OR = " or "  # between the names of which a text does not say which is the machine's
+BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)  # the names of several
 GFX = re.compile(r"\bgfx\d+[0-9a-f]*\b")
 
 
@@ -51,12 +51,7 @@ def mac_chip(gpu: str, catalog: Catalog) -> str:
 
 
 def product_of_name(name: str, catalog: Catalog) -> KnownGpu | None:
-    """The architecture of a GPU of any maker by its name; None if nothing, or two of them, match.
-
-    Names that a text gives as alternatives must all mean the same."""
-    if OR in name:
-        products = [product_of_name(alternative, catalog) for alternative in name.split(OR)]
-        return products[0] if all(product == products[0] for product in products) else None
+    """The architecture of a GPU of any maker by its name; None if nothing, or two of them, match."""
     if re.match(r"(?i)apple\b", name):
         return None  # an Apple M4 is not a Tesla M4
     known = gpu_of_name(name, catalog) or retired_of_name(name, catalog) or gfx_of_name(name, catalog)
@@ -139,9 +134,6 @@ def retired_of_name(name: str, catalog: Catalog) -> RetiredGpu | None:
 @lru_cache(maxsize=4096)
 def gfx_of_name(name: str, catalog: Catalog) -> Gfx | None:
     """AMD's target of a GPU by the target itself, its product's name or its chip's."""
-    if OR in name:
-        product = product_of_name(name, catalog)
-        return product if isinstance(product, Gfx) else None
     stated = GFX.search(name)
     if stated:
         return catalog.gfx.get(stated[0])

@@ -71,7 +71,7 @@ def holds(words: tuple[str, ...], part: tuple[str, ...]) -> bool:
 
 def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
     """The CPU that some words name: zen4, Zen 4, Sapphire Rapids, Graviton3, EPYC 9654, M2 Max."""
-    text = _mac_chip(text)
+    text = _usual_form(text)
     cpu = cpu_of_name(text, catalog)
     if cpu is not None and _explains(cpu, text):
         return cpu
@@ -80,8 +80,9 @@ def find_cpu_by_name(text: str, catalog: Catalog) -> Cpu | None:
     return same[0] if plain and len({cpu.isas for cpu in same}) == 1 else None
 
 
-def _mac_chip(text: str) -> str:
-    """M2 Max, or MacBook Pro M2 Max, as Apple M2 Max; other words as they are."""
+def _usual_form(text: str) -> str:
+    """M2 Max, or MacBook Pro M2 Max, as Apple M2 Max, and i7 8700K as i7-8700K; other words as they are."""
+    text = re.sub(r"(?i)\b(i[3579]) (?=\d{4})", r"\1-", text)
     model = r"macbook(?: air| pro)?|mac (?:mini|studio|pro)|imac"
     text = re.sub(rf"(?i)^(?:apple )?(?:{model}) (?:apple )?(?=m\d\b)", "Apple ", text)
     return re.sub(r"(?i)^(?=m\d (?:pro|max|ultra)$)", "Apple ", text)
@@ -89,7 +90,7 @@ def _mac_chip(text: str) -> str:
 
 def cpu_of_words(text: str, catalog: Catalog) -> Cpu | None:
     """The CPU that all of the words name together: AMD Ryzen 9 7950X, but not Ryzen 9 7950X avx2."""
-    text = _mac_chip(text)
+    text = _usual_form(text)
     cpu = find_cpu_by_name(text, catalog)
     bare = " ".join(
         re.sub(rf"{_MARKS}|\b(amd|intel|cpu|processor)\b", " ", text, flags=re.IGNORECASE).split()

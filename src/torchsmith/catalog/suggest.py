@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from torchsmith.catalog.gpu_names import NOT_NVIDIA, mac_chip
+from torchsmith.catalog.gpu_names import BETWEEN, NOT_NVIDIA, mac_chip, product_of_name
 from torchsmith.catalog.load import Catalog
 from torchsmith.catalog.names import find_cpu_by_name, holds, name_words
 from torchsmith.core.problem import NotKnown
@@ -27,24 +27,28 @@ def gpu_products(catalog: Catalog) -> dict[str, str]:
 
 def suggestion(text: str, catalog: Catalog, more: Iterable[str] = ()) -> str:
     """A hint with the names of hardware, and of `more`, that are near; empty if there are none."""
+    return _not_gpu(text, catalog) or _did_you_mean(text, catalog, more)
+
+
+def _not_gpu(text: str, catalog: Catalog) -> str:
+    """A hint for the name of a Mac's chip or of a CPU; empty for others."""
     if mac_chip(f"Apple {text}", catalog):
         return f"for a Mac: 'Apple {text}'"
     if cpu := find_cpu_by_name(text, catalog):
         isas = ", ".join(cpu.isas) or "none of the instruction sets here"
         return f"{cpu.title} is a CPU that runs {isas}: torchsmith pick --cpu {cpu.name}"
-    names = next(filter(None, _alike(text, catalog, more)), [])
-    return f"did you mean {listed(names[:MOST], 'or')}?" if names else ""
+    return ""
 
 
-def _alike(text: str, catalog: Catalog, more: Iterable[str]) -> Iterator[list[str]]:
-    """Yield names: of a generation with these words, with them, beginning so, spelled nearly so."""
+def _did_you_mean(text: str, catalog: Catalog, more: Iterable[str] = ()) -> str:
+    """The names with these words in them or in their generation; else those that are spelled nearly so."""
     words, products = name_words(text), gpu_products(catalog)
-    if words:
-        yield [name for name, generation in products.items() if holds(name_words(generation), words)]
-        yield [name for name in products if holds(name_words(name), words)]
-        called = (name for cpu in catalog.cpus.values() for name in cpu.also_called)
-        yield [name for name in called if name.lower().startswith(text.lower())]
-        yield _near("".join(words), [*products, *map(str, catalog.gpus), *catalog.gfx, *more])
+    if not words:
+        return ""
+    named = products | {name: "" for cpu in catalog.cpus.values() for name in cpu.also_called}
+    names = [name for name, generation in named.items() if holds(name_words(f"{generation} {name}"), words)]
+    names = names or _near("".join(words), [*products, *map(str, catalog.gpus), *catalog.gfx, *more])
+    return f"did you mean {listed(names[:MOST], 'or')}?" if names else ""
 
 
 def _near(plain: str, names: Iterable[str]) -> list[str]:
@@ -63,15 +67,19 @@ def _near(plain: str, names: Iterable[str]) -> list[str]:
 
 
 def unknown_gpu(name: str, catalog: Catalog) -> NotKnown:
-    """The error for a GPU that is not known."""
+    """The error for a GPU that is not known; of several, the first such."""
+    parts = [part.strip() for part in BETWEEN.split(name)]
+    name = next((part for part in parts if part and product_of_name(part, catalog) is None), name)
     words = name_words(name)
     several = [product for product in gpu_products(catalog) if holds(words, name_words(product))]
-    hint = suggestion(name, catalog)
+    near = _did_you_mean(name, catalog)
+    give = "the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
     if len(several) > 1:
         hint = f"it names {listed(several)}: write + between GPUs, or give an architecture such as sm89"
-    elif not hint and re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
+    elif other := _not_gpu(name, catalog):
+        hint = other
+    elif not near and re.search(rf"(?i)\b({NOT_NVIDIA})\b", name):
         hint = "this maker's GPU is not in the catalog; for the CPU alone, give none as the GPU"
-    elif not hint or hint.startswith("did you mean"):
-        give = "the name that nvidia-smi or lspci prints, or an architecture such as sm89 or gfx1100"
-        hint = f"{hint} Or give {give}" if hint else f"give {give}"
+    else:
+        hint = f"{near} Or give {give}" if near else f"give {give}"
     return NotKnown(f"unknown GPU {name!r}", hint=hint)

@@ -27,7 +27,7 @@ class MachineOptions(Request):
             metavar="FILE",
         ),
     ] = ()
-    system: Annotated[str, Option("The system: x86_64, aarch64, 'macOS 14' or windows.")] = ""
+    system: Annotated[str, Option("The system: x86_64, aarch64, 'Ubuntu 22.04', 'macOS 14' or windows.")] = ""
     cpu: Annotated[
         str,
         Option(

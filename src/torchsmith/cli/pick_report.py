@@ -8,7 +8,6 @@ from typing import ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog, Sm
-from torchsmith.catalog.gpu_names import OR
 from torchsmith.core.text import grouped, listed, shell_word, some_of
 from torchsmith.host.cost import Cost
 from torchsmith.host.facts import GpuFacts, HostFacts
@@ -42,7 +41,8 @@ class BuildRow(msgspec.Struct, frozen=True, kw_only=True):
     reasons: Sequence[str]
     assumptions: Sequence[str]  # what must be true for it that is not known
     cost: Cost  # of building it
-    # By tool what installs it, and of the first row what builds all rows together; only what can run here.
+    # By tool what installs it, and of the first row what builds all rows together; only what can run here;
+    # `missing` lists the dependencies that are in no cache.
     commands: dict[str, str]
     companions: Sequence[str] = ()  # the same cell in other packages
     verified: bool = False  # it was built from its recipe as it is now, and verified
@@ -167,10 +167,14 @@ def notes_on(answer: Pick, catalog: Catalog, *, reported: bool) -> list[str]:
 
 def _unknown_gpus(answer: Pick) -> list[str]:
     """Return which GPUs are of unknown architecture, and the lines that name them."""
-    notes = [*(str(note) for note in answer.facts.notes if note.gpu), "for the CPU only: --gpu none"]
+    notes = [
+        *(str(note) for note in answer.facts.notes if note.code == "gpu"),
+        "for the CPU only: --gpu none",
+    ]
     names = [name for name in answer.host.unknown_gpus if name != GpuFacts().label]
-    if any(OR in name for name in names):
-        every = shell_word(" + ".join(name.replace(OR, " + ") for name in names))
+    gpus = answer.facts.gpus.value if answer.facts.gpus else ()
+    if alternatives := {gpu.either.value: None for gpu in gpus if gpu.either and gpu.sm is None}:
+        every = shell_word(" + ".join(name for names in alternatives for name in names))
         return [f"which GPU is it, {', '.join(names)}? choose by --gpu; if it has all: --gpu {every}", *notes]
     which = (
         f"the architecture of {', '.join(names)} is unknown"

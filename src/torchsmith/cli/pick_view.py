@@ -52,7 +52,7 @@ def print_pick(report: PickReport, *, everything: bool) -> None:
         reasons = grouped((row.why, row.name) for row in report.not_chosen)
         rows = [(some_of(names, FEW), why) for why, names in reasons.items()]
         columns([[("not chosen", "cyan"), ("why", "cyan")], *rows])
-    notes = [note for note in report.host.notes if report.choice or not note.gpu]
+    notes = [note for note in report.host.notes if report.choice or note.code != "gpu"]
     few = notes if everything or len(notes) <= FEW else notes[: FEW - 1]
     for note in few:
         warn(f"note: {note}")
@@ -116,9 +116,6 @@ def _rows(
         if report.wheels and len(rows) == 1 and not (ending or row.idle):
             yield AnswerLine(f"  unlike the wheel: {'; '.join(_differences(row, report.wheels[0]))}", rank=1)
         yield AnswerLine(f"  to build it without its dependencies{each}: {row.cost}", rank=rank or bool(each))
-        build = rows[0].commands.get("build", "")
-        if build.startswith("torchsmith build "):  # the recipes are written
-            yield AnswerLine(f"  dependencies that are in no cache: {build} --dry-run", rank=4, wrap=False)
         if not row.file:
             yield from _commands({name: text for row in rows for name, text in row.commands.items()})
 
@@ -156,6 +153,9 @@ def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
         yield from lines
 
 
-def _commands(commands: dict[str, str], rank: int = 0) -> Iterator[AnswerLine]:
+def _commands(commands: dict[str, str]) -> Iterator[AnswerLine]:
     for label, text in commands.items():
-        yield AnswerLine("\n".join(command_lines({label: text})), rank=rank, wrap=False)
+        if label == "missing":
+            yield AnswerLine(f"  dependencies that are in no cache: {text}", rank=4, wrap=False)
+        else:
+            yield AnswerLine("\n".join(command_lines({label: text})), wrap=False)

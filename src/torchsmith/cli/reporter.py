@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 BAR_COLUMNS = 30
 MIN_NAME_COLUMNS = 20
+LONG_READ = 500_000_000  # bytes that take so long to read that it is said without a terminal too
 
 
 class Reporter:
@@ -86,9 +87,14 @@ class Terminal(Reporter):
 
     @contextmanager
     def progress(self, unit: str = "MB") -> Iterator[Callable[[str, int, int], None]]:
+        said = sys.stderr.isatty()
         with Foot() as foot:
 
             def read(name: str, done: int, total: int) -> None:
+                nonlocal said
+                if not said and unit == "MB" and total > LONG_READ:
+                    said = True
+                    write_stderr(f"reading {total / 1e6:.0f} MB", "dim")
                 if foot.due:
                     size = 1e6 if unit == "MB" else 1
                     figures = f"{done / size:.0f}/{total / size:.0f} {unit}"

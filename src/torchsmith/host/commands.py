@@ -69,6 +69,8 @@ def build_commands(
     steps = {}
     if here.nix:
         steps["build"] = f"{write} && {build}" if write else build
+        if not write:
+            steps["missing"] = f"{build} --dry-run"
     elif here.flox:
         steps["build"] = f"{write} && {flox}" if write else flox
     elif write:

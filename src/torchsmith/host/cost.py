@@ -23,16 +23,14 @@ class Cost(msgspec.Struct, frozen=True):
     build_gb: float = 0.0  # free disk that the largest single build needs
     store_gb: float = 0.0
     not_estimated: tuple[str, ...] = ()  # variants without an estimate
-    stated: bool = False  # the cores are those of a machine that a report describes
 
     def __str__(self) -> str:
         if not self.cores:
             return "not estimated"
         unknown = counted(len(self.not_estimated), "build")
         missing = f"; {unknown} not estimated: {some_of(self.not_estimated)}" if self.not_estimated else ""
-        whose = "its" if self.stated else "this machine's"
         some = f"{self.cores} of " if self.cores < self.machine_cores else ""
-        cores = f"{some}{whose} {counted(self.machine_cores, 'core')}"
+        cores = f"{some}{counted(self.machine_cores, 'core')}"
         return (
             f"about {self.hours:.1f} h on {cores}, {self.memory_gb:.0f} GB of"
             f" memory, {self.build_gb:.0f} GB of disk{missing}"
@@ -61,5 +59,4 @@ def cost_of(variants: Sequence[Variant], catalog: Catalog, stated: int = 0) -> C
         build_gb=max((row.build_gb for row in known), default=0.0),
         store_gb=sum((row.store_gb for row in known), 0.0),
         not_estimated=tuple(missing),
-        stated=bool(stated),
     )

@@ -97,7 +97,8 @@ def _hosts(kinds: Iterable[MachineKind], catalog: Catalog) -> Iterator[tuple[Mac
         if id(kind.facts) not in seen:
             host = capability_of(resolve(kind.facts, catalog))
             features = host.features & needed if host.features is not None else None
-            host = replace(host, features=features, named=(), glibc="", release="")
+            release = host.release if host.release and catalog.systems[host.release].cuda else ""
+            host = replace(host, features=features, named=(), glibc="", release=release)
             seen[id(kind.facts)] = hosts.setdefault(host, host)
         yield kind, seen[id(kind.facts)]
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from torchsmith.catalog.axes import BadValue, DriverVersion, PythonVersion, Sm
 from torchsmith.catalog.names import holds, name_words
+from torchsmith.core.text import listed, some_of
 
 T = TypeVar("T")
 KIND = "machine"  # by which JSON of a machine is known among other reports
@@ -31,7 +32,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
 
     source: str
     text: str
-    gpu: bool = False  # about a GPU that was seen and not understood
+    code: str = ""  # gpu: of one that was seen and not understood; conflict: of facts that cannot all be true
 
     def __str__(self) -> str:
         return f"{self.source}: {self.text}"
@@ -73,13 +74,16 @@ class GpuFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     name: Fact[str] | None = None
     sm: Fact[Sm] | None = None
     chip: Fact[str] | None = None  # as lspci names it: GA102
+    either: Fact[tuple[str, ...]] | None = None  # names of which a text does not say which it is
 
     @property
     def label(self) -> str:
         """What to call it in a sentence."""
         if self.name:
             return self.name.value
-        return str(self.sm.value) if self.sm else "a GPU without a name"
+        if self.sm:
+            return str(self.sm.value)
+        return listed(self.either.value, "or") if self.either else "a GPU without a name"
 
 
 class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind", tag=KIND):
@@ -107,9 +111,9 @@ class HostFacts(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind
     l4t: Fact[str] | None = None  # the release of Linux for Tegra: 36.3, 36 if no more is known
     notes: tuple[Note, ...] = msgspec.field(default_factory=lambda: ())  # JSON has them though there are none
 
-    def noting(self, source: str, text: str, *, gpu: bool = False) -> HostFacts:
+    def noting(self, source: str, text: str, code: str = "") -> HostFacts:
         """The same with one more note."""
-        note = Note(source, text, gpu)
+        note = Note(source, text, code)
         return self if note in self.notes else replace(self, notes=(*self.notes, note))
 
 
@@ -163,8 +167,9 @@ def _common_features(
     if old is None or new is None or old.value == new.value:
         return old or new
     differing = sorted(old.value ^ new.value)
-    listed = ", ".join(differing[:6]) + (" ..." if len(differing) > 6 else "")
-    text = f"differs from {old.source} in CPU features ({listed}): those that both name are used"
+    text = (
+        f"differs from {old.source} in CPU features ({some_of(differing, 6)}): those that both name are used"
+    )
     notes.append(Note(new.source, text))
     return Fact(old.value & new.value, f"{old.source}, {new.source}")
 

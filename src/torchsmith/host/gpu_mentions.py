@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from torchsmith.catalog import Catalog
-from torchsmith.catalog.gpu_names import OR, KnownGpu, product_of_name
+from torchsmith.catalog.gpu_names import KnownGpu, product_of_name
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts
 from torchsmith.host.tokens import gpu_name, words
 
@@ -121,7 +121,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
-    """The names in sentences, each once, and the lines that they are in."""
+    """The names in sentences that do not deny them, each once, and the lines that they are in."""
     found: dict[str, tuple[FoundName, str]] = {}
     for line in lines:
         field = words("capability").search(line) is not None and not words("supported").search(line)
@@ -131,7 +131,8 @@ def _written(lines: list[str], catalog: Catalog) -> list[tuple[FoundName, str]]:
         for named in find_gpus(line, catalog, field=True):
             if SERIES.fullmatch(named.name):
                 found.setdefault(named.name, (named, line))
-    return list(found.values())
+    denied = words("not_this_gpu")
+    return [(named, line) for named, line in found.values() if not denied.search(line[: named.begin])]
 
 
 def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: str) -> HostFacts:
@@ -141,7 +142,9 @@ def _candidates(facts: HostFacts, written: list[tuple[FoundName, str]], spoken: 
         product = named.product
         arch = product.name if product else named.name
         by_product.setdefault(arch, named.name)
-    gpu = GpuFacts(name=Fact(OR.join(by_product.values()), spoken, True))
+    names = tuple(by_product.values())
+    one = Fact(names[0], spoken, True) if len(names) == 1 else None
+    gpu = GpuFacts(name=one, either=None if one else Fact(names, spoken))
     count = len(facts.gpus.value) if facts.gpus and facts.gpus.value else 1
     facts = replace(facts, gpus=Fact((gpu,) * count, spoken), non_nvidia_gpus=None)
-    return facts.noting(spoken, f"names the GPU: {written[0][1][:100]!r}", gpu=True)
+    return facts.noting(spoken, f"names the GPU: {written[0][1][:100]!r}", "gpu")

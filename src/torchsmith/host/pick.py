@@ -259,7 +259,7 @@ def possible_cells(
     this release, or of those that begin so."""
     targets: list[Target] = [CpuOnly()]
     targets.extend(Cuda(cuda, sm) for cuda, sm in product(catalog.cuda, host.sms or ()))
-    targets.extend(_other_targets(host, catalog))
+    targets.extend(other_targets(host.archs, catalog))
     for target in targets:
         yield from _cells_of_target(target, python, stack, catalog, torch)
 
@@ -286,8 +286,8 @@ def _cells_of_target(
     return tuple(cells)
 
 
-def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
-    """What lines are built for that uses a machine's GPUs of other makers than NVIDIA."""
+def other_targets(archs: Sequence[GpuArch], catalog: Catalog) -> Iterator[Accelerator]:
+    """What lines are built for that uses GPUs of other makers than NVIDIA."""
     builds = {
         (name, release): None
         for line in catalog.lines.values()
@@ -296,7 +296,7 @@ def _other_targets(host: Capability, catalog: Catalog) -> Iterator[Target]:
     }
     for name, release in builds:
         known = catalog.archs_of(catalog.backends[name])
-        for arch in (arch for arch in host.archs if isinstance(arch, str) and arch in known):
+        for arch in (arch for arch in archs if isinstance(arch, str) and arch in known):
             yield Accelerator.of(catalog.backends[name], BackendVersion(name, release), arch)
 
 

@@ -92,6 +92,8 @@ def check_cell(host: Capability, cell: Cell, catalog: Catalog) -> Compatible | I
         own, compatible = _check_gpus(host, target, catalog, case)
         _check_driver(host, target, own + compatible, catalog, case)
         exact = own
+        if host.release and (condition := catalog.systems[host.release].cuda):
+            case.assumptions.append(Reason("libcuda", condition))
     elif isinstance(target, Accelerator):
         exact = tuple(arch for arch in host.archs if arch == target.arch)
         backend = catalog.backends[target.version.backend]
@@ -188,7 +190,7 @@ def _check_driver(host: Capability, target: Cuda, used: Sequence[Sm], catalog: C
         # Checked with the oldest driver that runs it: that driver then leads to the same answer.
         if host.sms:
             case.driver, text = driver_condition(needed, gpus, catalog)
-            verdict = driver_runs(toolkit, case.driver.first)
+            verdict = driver_runs(toolkit, case.driver.first, windows=host.windows)
             case.native = isinstance(verdict, Runs) and verdict.how == "native"
             case.assumptions.append(Reason("driver", text))
         return
@@ -287,12 +289,13 @@ HARDNESS = {
 
 def _distance(
     miss: Incompatible, host: Capability, catalog: Catalog, workload: Workload
-) -> tuple[int, int, int, str]:
+) -> tuple[int, int, int, int, str]:
     """How far a candidate is from running here."""
     hardness = sum(HARDNESS.get(code, HARDEST) for code in {reason.code for reason in miss.reasons})
     sm = miss.variant.sm
     gap = min((abs(sm.number - other.number) for other in host.sms), default=0) if sm and host.sms else 0
-    return hardness, gap, place_of_isa(miss.variant.isa, catalog, workload), miss.variant.name
+    missing = len(catalog.isas[miss.variant.isa].needs - (host.features or frozenset()))
+    return hardness, gap, missing, place_of_isa(miss.variant.isa, catalog, workload), miss.variant.name
 
 
 class Criterion(msgspec.Struct, frozen=True):

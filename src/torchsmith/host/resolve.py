@@ -12,7 +12,6 @@ from torchsmith.catalog import Catalog, Cpu, Gpu
 from torchsmith.catalog.axes import DriverVersion, Sm
 from torchsmith.catalog.facts import Gfx, IntelGpu
 from torchsmith.catalog.gpu_names import (
-    OR,
     KnownGpu,
     gfx_of_name,
     host_of_name,
@@ -29,7 +28,6 @@ from torchsmith.core.text import listed
 from torchsmith.host.facts import Fact, GpuFacts, HostFacts, Note, driver_fact
 
 CATALOG = "the catalog"
-CONFLICT = "a contradiction"
 UNKNOWN = "its architecture is unknown"
 SYSTEM_NAMES = {"windows": "Windows", "darwin": "macOS", "android": "Android", "freebsd": "FreeBSD"}
 # Words that only the features of one kind of CPU hold.
@@ -96,11 +94,11 @@ def capability_of(facts: HostFacts) -> Capability:
         non_nvidia_gpus=tuple(dict.fromkeys(facts.non_nvidia_gpus.value)) if facts.non_nvidia_gpus else (),
         targets=tuple(facts.targets.value.items()) if facts.targets else (),
         named=tuple(dict.fromkeys((gpu.label, gpu.sm.value) for gpu in gpus if gpu.name and gpu.sm)),
-        conflict=next((note.text for note in facts.notes if note.source == CONFLICT), ""),
+        conflict=next((note.text for note in facts.notes if note.code == "conflict"), ""),
         glibc=facts.glibc.value if facts.glibc else "",
         macos=facts.macos.value if facts.macos else "",
         release=facts.release.value if facts.release else "",
-        windows=is_windows(facts.system) or (facts.windows is not None and facts.driver is not None),
+        windows=is_windows(facts.system) or facts.windows is not None,
         spoken=tuple(_spoken(facts)),
     )
 
@@ -249,18 +247,14 @@ def _gpu_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     return facts
 
 
-def _only_cpu(sm: Sm | None, catalog: Catalog) -> str:
-    gpu = catalog.gpus.get(sm) or catalog.retired.get(sm) if sm else None
-    return gpu.cpus[0] if gpu and len(gpu.cpus) == 1 else ""
-
-
 def _features_of_cpu(facts: HostFacts, catalog: Catalog) -> HostFacts:
     """A CPU that is known by name alone has what the catalog says; one that was read has what it shows."""
     cpu = catalog.cpus.get(facts.microarchitecture.value) if facts.microarchitecture else None
     if cpu is None:
         return facts
     spoken = bool(facts.microarchitecture and facts.microarchitecture.prose)
-    system = facts.system or Fact(cpu.system or str(cpu.platform), f"{CATALOG}, by {cpu.name}", spoken)
+    usual = "" if facts.release and not facts.macos else cpu.system  # a Mac may run Linux
+    system = facts.system or Fact(usual or str(cpu.platform), f"{CATALOG}, by {cpu.name}", spoken)
     read = facts.cpu_id is not None or facts.cpu_name is not None
     if facts.features is not None or read:
         return replace(facts, system=system)
@@ -320,22 +314,16 @@ def _resolve_gpu(gpu: GpuFacts, product: KnownGpu | None, catalog: Catalog, note
     chip = product_of_chip(gpu.chip.value, catalog) if gpu.chip else None
     if product is None and chip is not None and gpu.chip is not None:
         return replace(gpu, sm=Fact(chip.sm, f"{gpu.chip.source}, chip {gpu.chip.value}"))
-    if gpu.name is not None and OR in gpu.name.value:
-        listed = ", ".join(f"{name} ({_arch(name, catalog)})" for name in gpu.name.value.split(OR))
-        notes.append(Note(gpu.name.source, f"names several: {listed}; state one of them", gpu=True))
-        if product is None or isinstance(product, Gfx | IntelGpu):
-            return gpu
+    if gpu.either is not None and gpu.name is None:
+        known = {name: product_of_name(name, catalog) for name in gpu.either.value}
+        several = ", ".join(f"{name} ({one.name if one else 'unknown'})" for name, one in known.items())
+        notes.append(Note(gpu.either.source, f"names several: {several}; state one of them", "gpu"))
     if product is None or isinstance(product, Gfx | IntelGpu):
         if gpu.name is not None:
             text = f"names {gpu.label}, which {CATALOG} does not know: {UNKNOWN}"
-            notes.append(Note(gpu.name.source, text, gpu=True))
+            notes.append(Note(gpu.name.source, text, "gpu"))
         return gpu
     return replace(gpu, sm=Fact(product.sm, f"{CATALOG}, by the name {gpu.label}"))
-
-
-def _arch(name: str, catalog: Catalog) -> str:
-    product = product_of_name(name, catalog)
-    return product.name if product else "unknown"
 
 
 def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
@@ -348,8 +336,8 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
         if only and facts.system is None:
             facts = replace(facts, system=Fact(only, f"{CATALOG}, by {gpu.label}"))
         elif only and facts.system and facts.system.value in KINDS and facts.system.value != only:
-            here = f"{facts.system.value} ({facts.system.source})"
-            facts = facts.noting(CONFLICT, f"{gpu.label} exists only on {only}, and this machine is {here}")
+            text = f"{gpu.label} exists only on {only}, and this machine is {facts.system.value}"
+            facts = facts.noting(facts.system.source, text, "conflict")
         retired = catalog.retired.get(gpu.sm.value) if gpu.sm else None
         glibc = Fact(retired.glibc, f"{CATALOG}, by {gpu.label}") if retired and retired.glibc else None
         facts = replace(facts, glibc=facts.glibc or glibc)
@@ -358,8 +346,10 @@ def _system_of_gpus(facts: HostFacts, catalog: Catalog) -> HostFacts:
 
 def cpu_beside(gpu: GpuFacts, catalog: Catalog) -> str:
     """The CPU that a GPU is part of or soldered to, such as Grace of a GH200; empty for a card."""
-    named = host_of_name(gpu.name.value, catalog) if gpu.name else ""
-    return named or _only_cpu(gpu.sm.value if gpu.sm else None, catalog)
+    if gpu.name and (named := host_of_name(gpu.name.value, catalog)):
+        return named
+    known = catalog.gpus.get(gpu.sm.value) or catalog.retired.get(gpu.sm.value) if gpu.sm else None
+    return known.cpus[0] if known and len(known.cpus) == 1 else ""
 
 
 def only_system(gpu: GpuFacts, catalog: Catalog) -> str:

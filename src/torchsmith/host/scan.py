@@ -82,9 +82,7 @@ class _Scan:
         if "amd" in flags and not self.amd_gpus:
             self.amd_gpus[AMD] = AMD
         if "pci" in flags and not ("no_gpu" in flags or self.gpus or self.amd_gpus):
-            self._note(
-                "lists PCI devices and no display among them: --gpu none if that is all of it", gpu=True
-            )
+            self._note("lists PCI devices and no display among them: --gpu none if that is all of it", "gpu")
         jetson = self._jetson("tegra" in flags)
         driver, system = self._driver(), self._system(bool(jetson))
         mac = system is not None and system.value.endswith("-darwin")
@@ -92,6 +90,7 @@ class _Scan:
         if len(releases) > 1:
             self._note(f"names {listed(one.name for one in releases)}: the release is unknown")
         release = releases[0] if len(releases) == 1 else SystemRelease(name="", pattern="", source="")
+        python = self.first.get("python")
         windows = "windows" in flags or _in_wsl(driver, self.first.get("smi", ""))
         facts = HostFacts(
             system=system,
@@ -101,10 +100,10 @@ class _Scan:
             glibc=fact_of(self.first.get("glibc"), self.source) or fact_of(release.glibc, self.source),
             macos=fact_of(release.macos, self.source),
             release=fact_of(release.name, self.source),
-            python=self._python(),
+            python=Fact(PythonVersion.parse(python), self.source) if python else None,
             windows=Fact(True, self.source) if windows else None,
             l4t=fact_of(jetson, self.source),
-            instance=self._instance(),
+            instance=fact_of(self.first.get("instance"), self.source),
         )
         gpus = tuple(self._named_gpus())
         gpus = gpus[:1] if jetson else gpus  # its board, and the module on that, name one
@@ -113,16 +112,10 @@ class _Scan:
         known = self.known
         if known.system and facts.system and known.system.value != facts.system.value:
             known = replace(known, system=None)  # features alone say Linux
-        facts = add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
-        for option in table()["spoken"] if facts.gpus and not mac else ():
-            said = words(option, "spoken").search(self.text)
-            if said and getattr(facts, option) is None:
-                text = f"names {option} {said[1]}: --{option} {said[1]} if that is the machine's"
-                facts = facts.noting(self.spoken, text)
-        return facts
+        return add_mentions(merge([known, facts]), self.text, self.spoken, self.catalog)
 
-    def _note(self, text: str, *, spoken: bool = False, gpu: bool = False) -> None:
-        self.notes[Note(self.spoken if spoken else self.source, text, gpu)] = None
+    def _note(self, text: str, code: str = "") -> None:
+        self.notes[Note(self.source, text, code)] = None
 
     def _line(self, match: re.Match[str]) -> None:
         fields = {key: value.strip() for key, value in match.groupdict().items() if value}
@@ -295,11 +288,6 @@ class _Scan:
             self._note(f"names {listed([*kernels, *machines])}: the system is unknown")
         return Fact(system, self.spoken if prose else self.source, prose) if system else None
 
-    def _python(self) -> Fact[PythonVersion] | None:
-        """The Python that a key states."""
-        stated = self.first.get("python")
-        return Fact(PythonVersion.parse(stated), self.source) if stated else None
-
     def _cpu(self) -> Fact[str] | None:
         if "cpu" in self.first:
             return Fact(self.first["cpu"], self.source)
@@ -310,10 +298,6 @@ class _Scan:
         kinds = {cpu.isas for cpu in named.values() if cpu}
         name = next((name for name, cpu in named.items() if cpu), "")
         return Fact(name, self.spoken, True) if len(kinds) == 1 else None
-
-    def _instance(self) -> Fact[str] | None:
-        """A kind of machine that a label states."""
-        return fact_of(self.first.get("instance"), self.source)
 
     def _named_gpus(self) -> Iterator[GpuFacts]:
         notes: list[Note] = []

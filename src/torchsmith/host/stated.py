@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from torchsmith.catalog import Catalog, Cpu
 from torchsmith.catalog.axes import BadValue, DriverVersion, Sm
 from torchsmith.catalog.gpu_names import (
+    BETWEEN,
     instance_of,
     mac_chip,
     product_of_name,
@@ -24,7 +25,8 @@ from torchsmith.core.text import listed
 from torchsmith.host.facts import TIME_LIMIT, Fact, GpuFacts, HostFacts, fact_of
 from torchsmith.host.read_cpu import system_of_machine
 from torchsmith.host.resolve import KINDS, only_system, resolve
-from torchsmith.host.tokens import compiled, unserved_system, words
+from torchsmith.host.scan import scan
+from torchsmith.host.tokens import unserved_system, words
 from torchsmith.matrix.select import is_product
 
 MOST_GPUS = 64  # of a machine
@@ -52,8 +54,9 @@ def stated_facts(
     instance = instance_of(gpu, catalog) if gpu and not sm else None
     gpus = sm or ("" if instance else gpu)
     known_cpu = catalog.cpus.get(find_cpu_name(cpu, catalog)) if cpu else None
-    stated = _system(system, known_cpu) if system else str(known_isa.platform) if known_isa else ""
-    stated = stated or (system_of_instance(instance, catalog) if instance else "")
+    described = _system(system, known_cpu, catalog, source) if system else HostFacts()
+    other = str(known_isa.platform) if known_isa else ""
+    other = other or (system_of_instance(instance, catalog) if instance else "")
     if known_isa and known_cpu and known_isa.name not in known_cpu.isas:
         runs = ", ".join(known_cpu.isas)
         raise Conflict(f"{known_cpu.title} does not run {known_isa.name}", hint=f"it runs {runs}")
@@ -65,8 +68,10 @@ def stated_facts(
             hint = "features are the flags of /proc/cpuinfo: 'avx avx2 fma f16c ...'"
             raise NotKnown(f"no CPU feature is known in {features!r}", hint=hint)
     return HostFacts(
-        system=fact_of(stated, source),
-        macos=fact_of(_macos(system, catalog) if system.lower().startswith("mac") else "", source),
+        system=described.system or fact_of(other, source),
+        macos=described.macos,
+        release=described.release,
+        glibc=described.glibc,
         driver=Fact(_driver(driver, catalog), source) if driver else None,
         features=None if listed is None else Fact(listed, source),
         gpus=Fact(tuple(_gpus(gpus, catalog, source)), source) if gpus else None,
@@ -91,7 +96,7 @@ def gather(
         from torchsmith.host.read_report import machine_of, read_report_file
 
         known = machine_of(read_report_file(path, catalog) for path in reports)
-    elif stated.microarchitecture or stated.system or _sits_elsewhere(stated, catalog):
+    elif stated.microarchitecture or stated.system or stated.release or _sits_elsewhere(stated, catalog):
         known = HostFacts()
     else:
         from torchsmith.host.detect import ThisMachine, detect
@@ -133,6 +138,8 @@ def _replace_facts(facts: HostFacts, stated: HostFacts) -> HostFacts:
 _LABELS = {
     "system": "the system is",
     "macos": "the release of macOS is",
+    "release": "the release is",
+    "glibc": "the C library is",
     "microarchitecture": "the microarchitecture is",
     "features": "the CPU features are",
     "driver": "the driver is",
@@ -141,26 +148,19 @@ _LABELS = {
 }
 
 
-def _system(word: str, cpu: Cpu | None) -> str:
-    machine, dash, _ = word.lower().partition("-")
-    if word.lower() == "windows":
-        return "x86_64-windows"
-    if re.match("mac|darwin", machine):
-        return f"{cpu.platform.partition('-')[0]}-darwin" if cpu else "any-darwin"
-    system = word.lower() if dash else system_of_machine(machine)
-    if not dash and system not in KINDS:
-        hint = "x86_64 or aarch64; macos, also with its release; windows for a wheel alone"
+def _system(word: str, cpu: Cpu | None, catalog: Catalog, source: str) -> HostFacts:
+    """The system and its release that words name, as a report does: x86_64, Ubuntu 22.04, macOS 14."""
+    facts = scan(f"os: {word}", source, catalog)
+    mac = facts.system is not None and facts.system.value.endswith("-darwin")
+    if mac and not facts.macos and re.search(r"\s\d", word):
+        known = ", ".join(one.macos for one in catalog.systems.values() if one.macos)
+        raise NotKnown(f"unknown release of macOS in {word!r}", hint=f"known are {known}")
+    if not (facts.system or facts.release) or unserved_system(word):
+        hint = "x86_64 or aarch64; a release, such as Ubuntu 22.04 or macOS 14; windows for a wheel alone"
         raise NotKnown(f"unknown system {word!r}", hint=hint)
-    return system
-
-
-def _macos(word: str, catalog: Catalog) -> str:
-    """The release of macOS that a system is given with: macos 13; empty without one."""
-    known = {one.macos: one.pattern for one in catalog.systems.values() if one.macos}
-    stated = next((macos for macos, pattern in known.items() if compiled(pattern).search(word)), "")
-    if re.search(r"\d", word) and not stated:
-        raise NotKnown(f"unknown release of macOS in {word!r}", hint=f"known are {', '.join(known)}")
-    return stated
+    if mac and cpu and facts.system == Fact("any-darwin", source):
+        return replace(facts, system=Fact(f"{cpu.platform.removesuffix('-linux')}-darwin", source))
+    return facts
 
 
 def _driver(word: str, catalog: Catalog) -> DriverVersion:
@@ -183,9 +183,6 @@ def _driver(word: str, catalog: Catalog) -> DriverVersion:
     return driver
 
 
-_BETWEEN = re.compile(r"[;+,/&]|\band\b", re.IGNORECASE)
-
-
 def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
     """`8x H100; sm89`: names or architectures, several with ; + , / & or the word and, counts before an x."""
     if text.strip().lower() in (*NO_GPU, "no", "-", "cpu", "0") or _in_cpu(text):
@@ -200,7 +197,7 @@ def _gpus(text: str, catalog: Catalog, source: str) -> Iterator[GpuFacts]:
 
 
 def _counted(text: str) -> Iterator[tuple[int, str]]:
-    for part in filter(None, map(str.strip, _BETWEEN.split(text))):
+    for part in filter(None, map(str.strip, BETWEEN.split(text))):
         counted = re.fullmatch(r"([-+]?\d{1,9})\s*[x×*]\s*(.+)", part)
         yield (int(counted[1]), counted[2]) if counted else (1, part)
 
@@ -245,8 +242,6 @@ def find_cpu_name(text: str, catalog: Catalog) -> str:
     alike = [name for name in catalog.cpus if stem and re.fullmatch(rf"{stem[0]}\d*", name)]
     hint = f"did you mean {best}? Or give" if best else "give"
     hint = f"there are {', '.join(alike)}; or give" if alike and not best else hint
-    raise NotKnown(
-        f"unknown CPU {text!r}",
-        # No instruction set: what an unknown CPU runs beyond its system's baseline is for it to say.
-        hint=f"{hint} its features, which are the flags of its /proc/cpuinfo",
-    )
+    # No instruction set: what an unknown CPU runs beyond its system's baseline is for it to say.
+    more = "its whole name, such as 'Ryzen 9 7950X', or its features, which are the flags of /proc/cpuinfo"
+    raise NotKnown(f"unknown CPU {text!r}", hint=f"{hint} {more}")

@@ -11,13 +11,12 @@ from typing import ClassVar
 import msgspec
 
 from torchsmith.catalog import Catalog, Gpu
-from torchsmith.catalog.axes import BackendVersion
 from torchsmith.catalog.facts import Gfx, IntelGpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, write
 from torchsmith.cli.options import JsonOption, Name, WorkspaceOption
 from torchsmith.cli.request import Request
 from torchsmith.core.problem import NotKnown
-from torchsmith.matrix import Accelerator, Accepted, BadName, Cuda, Rejected, Target, Variant, assess
+from torchsmith.matrix import Accepted, BadName, Cuda, Rejected, Target, Variant, assess
 from torchsmith.matrix.cells import why_unbuilt
 from torchsmith.matrix.describe import Description, Explanation, explain
 from torchsmith.workspace.load import open_workspace
@@ -161,19 +160,14 @@ def _gpu(name: str, catalog: Catalog) -> GpuReport | None:
 
 def _backend_builds(gpu: Gfx, catalog: Catalog) -> list[GpuRelease]:
     """The releases of other backends that a torch is built with for an architecture."""
-    known = {
-        (backend, release): None
-        for line in catalog.lines.values()
-        for backend, releases in line.backends.items()
-        for release in releases
-    }
+    from torchsmith.host.pick import other_targets
+
     builds = []
-    for backend, release in known:
-        target = Accelerator.of(catalog.backends[backend], BackendVersion(backend, release), gpu.name)
+    for target in other_targets((gpu.name,), catalog):
         able = [found for found in _decisions(target, catalog.isas, catalog) if isinstance(found, Accepted)]
         if able:
-            title = f"{catalog.backends[backend].title} {release}"
-            builds.append(GpuRelease(title, torch=able[0].line.torch))
+            backend = catalog.backends[target.version.backend]
+            builds.append(GpuRelease(f"{backend.title} {target.version}", torch=able[0].line.torch))
     return builds
 
 

@@ -19,7 +19,7 @@ from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import IntelGpu
-from torchsmith.catalog.gpu_names import gpu_by_name, host_of_name, mac_chip
+from torchsmith.catalog.gpu_names import BETWEEN, gpu_by_name, host_of_name, mac_chip
 from torchsmith.catalog.suggest import unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
@@ -145,7 +145,7 @@ class AskedGpu(NamedTuple):
 def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
     """The GPUs that are named. Raises NotKnown."""
     asked = []
-    for name in (part.strip() for word in names for part in word.split("+")):
+    for name in (part.strip() for word in names for part in BETWEEN.split(word)):
         arch = gpu_by_name(name, catalog)
         if isinstance(arch, IntelGpu) or (arch is None and not mac_chip(name, catalog)):
             raise unknown_gpu(name, catalog)

@@ -24,7 +24,7 @@ CellState = Literal[
     "wanted",
 ]
 STATES: dict[CellState, tuple[str, str, str]] = {
-    "wanted": ("○", "wanted", "in torchsmith.toml, not generated yet"),
+    "wanted": ("○", "wanted", "in the matrix, without a recipe yet"),
     "generated": ("●", "generated", "its recipe is as generated"),
     "foreign": ("◇", "by hand", "its recipe is not managed by torchsmith"),
     "edited": ("✎", "hand-edited", "its recipe was generated and changed by hand"),

@@ -46,13 +46,13 @@ def page(document: PageReport, catalog: Catalog, cells: Iterable[Cell]) -> str:
         tag("style", Markup(style)),
     )
     sections = [*views(document, catalog, cells)]
-    sections.insert(1, ("matrix", "Matrix", _matrix(document, catalog)))
+    sections.insert(1, ("matrix", "All builds", _matrix(document, catalog)))
     articles = join(stories(document, catalog))
     few = len(document.cells) <= MANY_CELLS
     folded = articles if few else tag("p", f"The stories of {len(document.cells)} cells need JavaScript.")
     cell_section = tag("section", tag("noscript", folded), id="stories", aria_label="Cells")
     body = (
-        tag("a", "Skip to the matrix", href="#matrix", class_="skip"),
+        tag("a", "Skip to all builds", href="#matrix", class_="skip"),
         _header(document, sections),
         tag(
             "main", [_section(*section) for section in sections], cell_section, class_=None if few else "many"
@@ -91,19 +91,15 @@ def headline(document: PageReport) -> str:
     kinds = len({(*_table_key(cell), cell.sm, cell.isa) for cell in cells})
     other = sum(not cell.package for cell in document.cells)
     lines = sorted({cell.line for cell in cells if cell.line}, key=version_key)
-    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit})
     cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
-    if len(cudas) > 1:
-        toolkits = [
-            f"CUDA {cudas[0]} to {cudas[-1]}",
-            *(name for name in toolkits if not name.startswith("CUDA")),
-        ]
+    span = " to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))
+    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit and cell.cuda not in cudas})
     parts = [
         f"{built} of {len(cells)} built" if cells else "",
         f"for {kinds} kind{'s' * (kinds != 1)} of machine" if cells else "",
         "no recipes yet" if cells and not any(cell.file for cell in cells) else "",
         f"torch {', '.join(lines)}" if lines else "",
-        ", ".join(toolkits),
+        ", ".join([f"CUDA {span}"] * bool(span) + toolkits),
         counted(other, "other recipe") if other else "",
     ]
     return ", ".join(filter(None, parts))
@@ -200,25 +196,33 @@ def _line(cells: Sequence[PageCell], document: PageReport, catalog: Catalog, lin
     grids = [
         _grid(sorted(tables[key], key=lambda cell: order.index(cell.package)), catalog, links) for key in keys
     ]
-    places = {(*_table_key(cell), cell.sm, cell.isa) for cell in cells}
-    room = sum(len({cell.sm for cell in own}) * len({cell.isa for cell in own}) for own in tables.values())
-    impossible = any(cell.state == "impossible" for cell in cells)
-    warned = any(_warned(cell, document) for cell in cells)
-    signs = {STATES[cell.state][:2] for cell in cells if cell.state != "impossible"}
-    meanings = [f"{sign}: {title}." for sign, title, _ in STATES.values() if (sign, title) in signs]
-    legend = [
-        f"Each cell has a sign for each package, in this order: {', '.join(titles)}." if titles[1:] else "",
-        *meanings,
-        "–: cannot be built, or no machine can use it." if impossible else "",
-        "Empty: not in the matrix." if len(places) < room else "",
-        "▲: there is a warning; open the build to read it." if warned else "",
-    ]
     return tag(
         "section",
         tag("h3", titles[0]),
-        tag("p", " ".join(filter(None, legend)), class_="about") if any(legend) else None,
+        _legend(cells, titles, document),
         tag("div", grids, class_="grids"),
-        class_="package",
+        class_="package release",
+    )
+
+
+def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageReport) -> Markup:
+    """What a place in a table is, the packages in it, and the signs that these cells have."""
+    used = {cell.state for cell in cells}
+    signs: list[tuple[Child, str]] = [
+        (tag("span", sign, class_=f"box s-{state}"), f"{title}: {about}")
+        for state, (sign, title, about) in STATES.items()
+        if state in used
+    ]
+    if any(_warned(cell, document) for cell in cells):
+        signs.append((tag("span", "▲", class_="box"), "a warning: open the build to read it"))
+    order = ", in this order:" if titles[1:] else "."
+    return tag(
+        "aside",
+        tag("p", f"A row is a GPU, a column what the CPU runs. Each box is a build{order}"),
+        tag("ol", [tag("li", title) for title in titles]) if titles[1:] else None,
+        tag("ul", [tag("li", sign, tag("span", about)) for sign, about in signs]),
+        class_="legend about",
+        aria_label="Legend",
     )
 
 
