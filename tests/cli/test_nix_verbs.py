@@ -230,7 +230,7 @@ def test_the_graph_shows_what_is_shared(workspace: Path, call: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "error", "named"),
     [
-        (["eval", "--nixpkgs", "nowhere"], 2, "invalid", "default.nix"),
+        (["eval", "--nixpkgs", "nowhere"], 2, "not-found", "nowhere"),
         (["eval", "--nixpkgs", "1234567=x"], 2, "invalid", "'1234567'"),
         (["eval", "sm90"], 2, "empty", "sm90"),
         (["eval", "missing.nix"], 2, "not-found", "missing.nix"),
@@ -265,5 +265,5 @@ def test_a_download_that_fails_is_exit_3_with_the_way_out(
     assert "--nixpkgs" in error["hint"]
 
 
-def test_a_tree_may_be_of_a_revision_that_the_catalog_lacks() -> None:
-    assert read_trees([f"{'0' * 40}=/tree"]) == {"0" * 40: Path("/tree")}
+def test_a_tree_may_be_of_a_revision_that_the_catalog_lacks(tmp_path: Path) -> None:
+    assert read_trees([f"{'0' * 40}={tmp_path}"]) == {"0" * 40: tmp_path}

@@ -60,7 +60,7 @@ def read_trees(options: Sequence[str]) -> dict[str, Path]:
         else:
             trees[_full_revision(rev)] = Path(path)
     if missing := [path for path in trees.values() if not path.exists()]:
-        raise NotFound(f"--nixpkgs: there is no {missing[0]}", hint="it takes a folder, or sample")
+        raise NotFound(f"--nixpkgs: no such folder: {missing[0]}", hint="it takes a folder, or sample")
     return trees
 
 
