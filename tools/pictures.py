@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 
 PICTURES = {
-    "pick": ["pick", "--cpu", "zen4", "--gpu", "RTX 4090", "--driver", "570.124.06"],
+    "pick": ["pick", "Ryzen", "7950X", "RTX", "4090", "--driver", "570"],
     "list": ["list", "cuda13_0"],
     "show": ["show", "pytorch-python313-cuda12_8-sm103-avx2"],
 }

@@ -408,7 +408,7 @@ def test_an_interrupt_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
         (("plan", "-w", "w", "-p", "reel"), "error: unknown profile 'reel'", "did you mean real?"),
         (("plan", "-w", "x"), "no such file: x", "torchsmith init x writes one"),
         (("line", "update", "2.8", "-w", "w"), "no build of this workspace is of line 2.8", "are of 2.10"),
-        (("package", "add", "new", "-w", "w", "--nixpkgs", "x"), "--nixpkgs: there is no x", "a folder"),
+        (("package", "add", "new", "-w", "w", "--nixpkgs", "x"), "--nixpkgs: no such folder: x", "a folder"),
         (
             ("line", "update", "2.10", "--torch", "2.10.1", "--pair", "torchvison=1.2", "-w", "w"),
             "unknown package 'torchvison'",

@@ -113,9 +113,10 @@ def _rows(
             continue
         rank = 2 if row.file else 0
         each = ", each" if len(rows) > 1 else ""
+        besides = "; dependencies not counted" if row.cost.cores else ""
         if report.wheels and len(rows) == 1 and not (ending or row.idle):
             yield AnswerLine(f"  unlike the wheel: {'; '.join(_differences(row, report.wheels[0]))}", rank=1)
-        yield AnswerLine(f"  to build it without its dependencies{each}: {row.cost}", rank=rank or bool(each))
+        yield AnswerLine(f"  cost{each}: {row.cost}{besides}", rank=rank or bool(each))
         if not row.file:
             yield from _commands({name: text for row in rows for name, text in row.commands.items()})
 
@@ -149,7 +150,11 @@ def _wheel_lines(report: PickReport) -> Iterator[AnswerLine]:
             text = f"  {wheel.other.when}:  {wheel.other.pip}"
             place = 0 if wheel.uses_no_gpu else 1  # before the command of the wheel that leaves it idle
             lines.insert(place, AnswerLine(text, rank=3 if known else 0, wrap=False))
-        yield AnswerLine(f"{wheel.title}: {about}" if about else wheel.title, "bold")
+        if about and len(report.wheels) > 1:
+            yield AnswerLine(f"{wheel.title}: {about}", "bold")
+        else:
+            yield AnswerLine(wheel.title, "bold")
+            yield from [AnswerLine(f"  {about}")] if about else []
         yield from lines
 
 

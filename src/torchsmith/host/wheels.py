@@ -64,18 +64,17 @@ class WheelOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """What it is, whether its code was read, and what it needs."""
-        kind = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "CPU"
+        """Whose it is, and for what."""
+        on = f"CUDA {self.cuda}" if self.cuda else f"ROCm {self.rocm}" if self.rocm else self.gpu or "the CPU"
         whose = "PyTorch's own" if self.publisher == "PyTorch" else f"{self.publisher}'s"
-        source = ", from release notes" if self.unproved else ""
-        needs = f"; needs {', '.join(self.needs)}" if self.needs else ""
-        return f"{whose} wheel ({self.torch}, {kind}{source}{needs})"
+        return f"{whose} wheel: torch {self.torch} for {on}"
 
     @property
     def about(self) -> list[str]:
-        """What it lacks, and what must be true for it."""
+        """What it lacks, what must be true for it, and that its code was not read if so."""
         conditions = [f"provided that {'; '.join(self.assumptions)}"] if self.assumptions else []
-        return [*self.drawbacks, *conditions]
+        needs = [f"needs {', '.join(self.needs)}"] if self.needs else []
+        return [*self.drawbacks, *conditions, *needs, *(["from release notes"] if self.unproved else [])]
 
     @property
     def uses_no_gpu(self) -> bool:
