@@ -64,15 +64,23 @@ def kind_rows() -> list[list[str]]:
     return sorted([f"`{kind.code()}`", inspect.getdoc(kind) or "", str(int(kind.exit))] for kind in kinds())
 
 
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
 def errors_page(catalog: Catalog) -> str:
     """Known errors by where one meets them: for each a line of its log, what happened, and the fix."""
     parts = [
         "# Known errors\n\n`torchsmith diagnose LOG` finds these in a log, and prints the cause too."
+        " Paste a line of yours into the search of this site."
         " A workspace adds its own in `catalog/errors.toml`.\n"
     ]
     for heading, kinds in SECTIONS.items():
         errors = [error for error in catalog.errors.values() if error.kind in kinds]
-        rows = (f"- `` {error.example.strip()} ``\\\n  **{error.title}.** {error.fix}\n" for error in errors)
-        text = f"## {heading}\n{''.join(rows)}"
+        rows = [
+            f"- `` {error.example.strip()} ``<br>\n  **{_capital(error.title)}.** {error.fix}\n"
+            for error in errors
+        ]
+        text = f"## {heading}\n\n{''.join(rows)}"
         parts.append(re.sub(r"(?<!\$)\{(\w+)\}", lambda match: match[1].upper(), text))
     return "\n".join(parts)
