@@ -45,7 +45,7 @@ def test_pages_of_cpu_builds_speak_of_no_gpu(tmp_path: Path) -> None:
 
 def test_an_error_that_only_gpu_builds_meet_says_so() -> None:
     for error in builtin_catalog().errors.values():
-        of_gpus = re.search("(?i)cuda|cudnn|magma|gpu|nvcc", f"{error.title} {error.cause} {error.fix}")
+        of_gpus = re.search("(?i)cuda|cudnn|magma|gpu|nvcc|nccl", f"{error.title} {error.cause} {error.fix}")
         assert error.gpu is bool(of_gpus), error.name
 
 
