@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell
-from torchsmith.webpage.answers import EXAMPLE, offer
+from torchsmith.webpage.answers import EXAMPLE, PageProduct, offer
 from torchsmith.webpage.document import PageReport
 from torchsmith.webpage.markup import Child, Markup, tag
 
@@ -24,14 +24,16 @@ def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Ite
 def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Child:
     """Boxes to choose a machine in, and how to ask `pick`; the script fills those that depend on another."""
     cells = list(wanted)
-    archs = {cell.variant.arch for cell in cells}
+    archs = {str(cell.variant.arch) for cell in cells}
     offered = offer(cells, catalog)
+    listed = offered.listed()
+    built = [name for name, product in listed if product.arch in archs]
+    example = EXAMPLE if EXAMPLE in built else next(iter(built), "")
     groups = grouped(
-        (product.group, _option(name, product.key, selected=name == EXAMPLE and product.key in archs))
-        for product in offered.products
-        for name in product.names
+        (product.maker, _option(_titled(name, product), product.key, selected=name == example))
+        for name, product in listed
     )
-    gpus = [tag("optgroup", options, label=group) if group else options for group, options in groups.items()]
+    gpus = [tag("optgroup", options, label=maker) if maker else options for maker, options in groups.items()]
     pythons = [str(python) for python in reversed(offered.pythons)]
     choices = {
         "gpu": ("GPU", gpus),
@@ -58,6 +60,10 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     words = [(tag("span", word, class_="word"), " ") for word in command.split()]
     asked = tag("pre", words, tabindex="0", role="region", aria_label="Command")
     return form, tag("p", about, class_="js"), tag("noscript", tag("p", plain)), asked
+
+
+def _titled(name: str, product: PageProduct) -> str:
+    return f"{name} ({product.arch})" if product.arch else name
 
 
 def _option(text: str, value: str, *, selected: bool = False) -> Markup:

@@ -349,7 +349,7 @@
   box("system").addEventListener("change", offerCpus);
   offerMachines();
   const answer = () => {
-    const product = box("gpu").selectedOptions[0].text;
+    const product = box("gpu").selectedOptions[0].text.replace(/ \(\w+\)$/, "");
     const text = (index) => mine.words[index].replaceAll("{gpu}", product);
     const [gpu, system, cpu, driver, python, workload] = BOXES.map((name) => box(name).value);
     const place = driver ? machine().drivers.indexOf(driver) + 1 : 0;
@@ -358,18 +358,19 @@
     const column = mine.pythons.indexOf(python) + 1;
     const [name, lines, idle] = mine.builds[builds[column][mine.workloads.indexOf(workload)]];
     const wheels = mine.wheels[offered[column]];
-    const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
+    const list = (lines) => make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
     const cell = byName.get(name) || {};
     const first = !idle && ["verified", "published"].includes(cell.s); // before the wheels
     const warnings = (cell.w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const commands = mine.commands.map((words) => command(words.replaceAll("{name}", name)));
-    const offers = wheels.map((lines) => {
-      const parts = lines.map((line, place) => (place % 2 ? command(text(line)) : make("p", {}, text(line))));
-      return make("div", { class: "answer" }, ...parts);
+    const offers = wheels.map(([pip, when, newer, title, ...facts]) => {
+      const other = mine.words[newer] ? [make("p", {}, text(when)), command(text(newer))] : [];
+      return make("div", { class: "answer" }, make("h3", {}, text(title)), list(facts), command(text(pip)), ...other);
     });
     const kind = warnings.length ? "answer doubtful" : "answer";
-    const build = () => make("div", { class: kind }, make("h3", {}, linkTo(name)), ...remarks, reasons, ...commands);
+    const heading = make("h3", {}, "Compiled for it: ", linkTo(name));
+    const build = () => make("div", { class: kind }, heading, ...remarks, list(lines), ...commands);
     const own = name ? build() : make("p", {}, text(lines[0]));
     const asked = [`torchsmith pick${data.where}`, cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
     if (machine().gpu) asked.push(`--gpu ${/^(gfx|none)/.test(machine().gpu) ? machine().gpu : quoted(product)}`);
