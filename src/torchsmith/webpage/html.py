@@ -72,11 +72,13 @@ def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
     if warned:
         where = "findings" if document.findings else "matrix"
         chips.append(tag("li", tag("a", f"▲ warning {warned}", href=f"#{where}", class_="chip")))
-    links = [tag("a", title, href=f"#{name}") for name, title, _ in sections]
+    links = [tag("a", view, href=f"#{name}") for name, view, _ in sections]
+    title = document.title or (f"Profile {document.profile}" if document.profile else "PyTorch builds")
     return tag(
         "header",
-        tag("h1", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
+        tag("h1", Markup((ASSETS / "logo.svg").read_text()), title),
         tag("p", headline(document), class_="headline"),
+        tag("p", _details(document), class_="about"),
         _bar(document),
         [tag("p", note, class_="note") for note in document.notes],
         tag("ul", chips, class_="chips", aria_label="States"),
@@ -85,34 +87,47 @@ def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
 
 
 def headline(document: PageReport) -> str:
-    """`0 of 108 built, for 36 kinds of machine, torch 2.10, CUDA 13.0, 4 other recipes`."""
-    cells = _builds(document)
+    """`108 PyTorch builds for 36 kinds of machine, 20 built`."""
+    cells = [cell for cell in document.cells if cell.package]
     built = sum(cell.state in BUILT for cell in cells)
     kinds = len({(*_table_key(cell), cell.sm, cell.isa) for cell in cells})
-    other = sum(not cell.package for cell in document.cells)
-    lines = sorted({cell.line for cell in cells if cell.line}, key=version_key)
-    cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
+    builds = counted(len(cells), "PyTorch build")
+    done = f"{built} built" if built else "none built yet"
+    return f"{builds} for {counted(kinds, 'kind')} of machine, {done}" if cells else "no PyTorch build"
+
+
+def _details(document: PageReport) -> Child:
+    """The releases that the builds are of, and how to write their recipes if there are none."""
+    cells = [cell for cell in document.cells if cell.package]
+    other = len(document.cells) - len(cells)
+    lines, pythons, cudas = (
+        sorted(filter(None, values), key=version_key)
+        for values in (
+            {cell.line for cell in cells},
+            {cell.python for cell in cells},
+            {cell.cuda for cell in cells if cell.cuda[:1].isdigit()},
+        )
+    )
+    toolkits = sorted({cell.toolkit for cell in cells if cell.cuda not in cudas} - {""})
     span = " to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))
-    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit and cell.cuda not in cudas})
     parts = [
-        f"{built} of {len(cells)} built" if cells else "",
-        f"for {kinds} kind{'s' * (kinds != 1)} of machine" if cells else "",
-        "no recipes yet" if cells and not any(cell.file for cell in cells) else "",
         f"torch {', '.join(lines)}" if lines else "",
-        ", ".join([f"CUDA {span}"] * bool(span) + toolkits),
+        *([f"CUDA {span}"] if span else []),
+        *toolkits,
+        f"Python {', '.join(pythons)}" if pythons else "",
         counted(other, "other recipe") if other else "",
     ]
-    return ", ".join(filter(None, parts))
-
-
-def _builds(document: PageReport) -> list[PageCell]:
-    """The cells that can be built; other recipes are of CUDA's packages, or of none that is known."""
-    return [cell for cell in document.cells if cell.package and cell.state != "impossible"]
+    text = ", ".join(filter(None, parts))
+    if not document.in_workspace or any(cell.file for cell in cells):
+        return text
+    return text, "; no recipes yet: ", tag("code", f"torchsmith apply{document.where}")
 
 
 def _bar(document: PageReport) -> Markup | None:
-    """How far the matrix is: a segment for each state, the best first."""
-    cells = _builds(document)
+    """How far the matrix is: a segment for each state, the best first, and the share of what is built."""
+    cells = [cell for cell in document.cells if cell.package]
+    if not cells:
+        return None
     counts = Counter(cell.state for cell in cells)
     states = [state for state in dict.fromkeys((*BUILT, *STATES)) if counts[state]]
     segments, start = [], 0.0
@@ -124,7 +139,10 @@ def _bar(document: PageReport) -> Markup | None:
         start += width
     label = ", ".join(f"{STATES[state][1]} {counts[state]}" for state in states)
     box = {"viewBox": "0 0 100 4", "preserveAspectRatio": "none"}
-    return tag("svg", segments, class_="bar", role="img", aria_label=label, **box) if cells else None
+    built, verified = (sum(counts[state] for state in some) for some in (BUILT, BUILT[:2]))
+    share = f"{built / len(cells):.0%} built, {verified / len(cells):.0%} verified".replace("%", " %")
+    bar = tag("svg", segments, class_="bar", role="img", aria_label=label, **box)
+    return join((bar, tag("p", share, class_="about")))
 
 
 def _table_key(cell: PageCell) -> tuple[str, ...]:
@@ -135,7 +153,7 @@ def _table_key(cell: PageCell) -> tuple[str, ...]:
 def _warned(cell: PageCell, document: PageReport) -> bool:
     """There is something to be warned of that its state does not say already."""
     warnings = any(document.findings[number].severity == "warning" for number in cell.findings)
-    return cell.state not in ("impossible", "failed", "wrong") and (warnings or bool(cell.why))
+    return cell.state not in ("failed", "wrong") and (warnings or bool(cell.why))
 
 
 def _chip(state: CellState, count: int) -> Markup:
@@ -216,9 +234,10 @@ def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageRepo
     if any(_warned(cell, document) for cell in cells):
         signs.append((tag("span", "▲", class_="box"), "a warning: open the build to read it"))
     order = ", in this order:" if titles[1:] else "."
+    empty = "An empty place is not in the matrix."
     return tag(
         "aside",
-        tag("p", f"A row is a GPU, a column what the CPU runs. Each box is a build{order}"),
+        tag("p", f"A row is a GPU, a column what the CPU runs. {empty} Each box is a build{order}"),
         tag("ol", [tag("li", title) for title in titles]) if titles[1:] else None,
         tag("ul", [tag("li", sign, tag("span", about)) for sign, about in signs]),
         class_="legend about",

@@ -270,8 +270,7 @@
     const name = quoted(cell.n);
     title("Commands");
     const run = (verb) => command(`torchsmith ${verb}${data.where} ${name}`);
-    if (cell.s === "impossible") parts.push(run("show"));
-    else if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), run("show"));
+    if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), run("show"));
     else {
       if (cell.s === "unhashed") parts.push(run("fix-hashes"));
       parts.push(run("build"), command(`nix-build ${quoted(data.folder ? `${data.folder}/${cell.f}` : cell.f)}`));
