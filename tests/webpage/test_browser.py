@@ -119,6 +119,8 @@ def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
     page.keyboard.press("/")
     expect(page.locator("#search")).to_be_focused()
     page.keyboard.press("Tab")
+    expect(page.locator(".toolkits summary").first).to_be_focused()
+    page.keyboard.press("Tab")
     first = page.evaluate("document.activeElement.hash")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
@@ -134,7 +136,7 @@ def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
 def test_the_tab_key_reaches_what_a_filter_leaves(open_page: Open, file: Path) -> None:
     page = open_page(file)
     page.fill("#search", "H100 avx512")
-    page.focus("#search")
+    page.focus(".toolkits summary")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.hash") == f"#cell-{FAILED}"
     page.keyboard.press("ArrowLeft")  # where another instruction set was
@@ -293,11 +295,43 @@ def test_on_a_phone_nothing_is_cut_and_every_row_names_its_gpus(open_page: Open,
     expect(heads.locator("small")).to_be_visible()
 
 
+def test_a_place_shows_the_worst_of_its_packages_on_a_phone_and_its_story_leads_to_the_others(
+    open_page: Open, file: Path
+) -> None:
+    page = open_page(file, viewport={"width": 390, "height": 844})
+    assert FAILED in shown(page)
+    assert len(shown(page)) == 44
+    expect(page.locator("#cpu")).to_be_hidden()  # until more is asked for
+    page.fill("#search", "torchvision sm90")
+    assert {name.split("-")[0] for name in shown(page)} == {"torchvision"}
+    page.fill("#search", "")
+    page.click(f"a[href='#cell-{FAILED}']")
+    others = page.locator(".story.open a[href^='#cell-torch']")
+    assert others.all_inner_texts() == ["● torchvision", "● torchaudio"]
+    expect(page.locator(".story.open dl")).to_contain_text("the driver is 580 or newer")
+
+
+def test_of_a_large_matrix_the_newest_cuda_is_open_and_a_search_opens_the_others(
+    open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(write_page(tmp_path, tmp_path / "page.html", "wide"))
+    folds = page.locator(".toolkits details")
+    opened = folds.evaluate_all("all => all.map(fold => fold.open)")
+    assert opened == [True] + [False] * (len(opened) - 1)
+    expect(folds.first.locator("summary")).to_have_text(re.compile("^NVIDIA, CUDA 13.1: "))
+    expect(folds.first.locator(".note")).to_have_text("All of these: never evaluated at its own pin.")
+    assert folds.first.locator(".warned").count() == 0
+    page.fill("#search", "RTX 4090")
+    assert all(folds.evaluate_all("all => all.filter(e => e.offsetParent).map(fold => fold.open)"))
+
+
 def test_a_matrix_for_amd_is_titled_by_its_own_release_and_names_its_gpus(
     open_page: Open, tmp_path: Path
 ) -> None:
     page = open_page(write_page(tmp_path, tmp_path / "page.html", "rocm"))
-    expect(page.locator(".grid caption").first).to_have_text(re.compile("^ROCm "))
+    expect(page.locator(".toolkits summary").first).to_have_text(
+        re.compile("^AMD, ROCm 6.4: 66 builds, 0 built")
+    )
     expect(page.locator(".grid tbody th small").first).to_be_visible()
     page.select_option("#gpu", "gfx942")
     expect(page.locator("#answer h3 a")).to_have_text(re.compile("rocm6_4-gfx942"))
@@ -346,7 +380,7 @@ def test_commands_name_the_workspace_and_a_verified_build_comes_before_the_wheel
         assert by_nix == f"nix-build builds/{file}"
         assert verify == f"torchsmith verify -w builds {FAILED}"
         page.click(".story.open .close")
-        expect(page.locator("#mine > pre")).to_contain_text("torchsmith pick -w builds --from cpu.txt")
+        expect(page.locator("#mine > .command")).to_contain_text("torchsmith pick -w builds --from cpu.txt")
         page.select_option("#gpu", "sm90")
         page.select_option("#cpu", "sapphirerapids")
         return page.locator("#answer code").all_inner_texts()

@@ -37,9 +37,9 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     pythons = [str(python) for python in reversed(offered.pythons)]
     choices = {
         "gpu": ("GPU", gpus),
+        "driver": ("NVIDIA driver", ()),
         "system": ("System", ()),
         "cpu": ("CPU", ()),
-        "driver": ("NVIDIA driver", ()),
         "python": ("Python", [_option("any", ""), *(_option(python, python) for python in pythons)]),
         "workload": ("Use", [_option(name, name) for name in offered.workloads]),
     }
@@ -47,9 +47,10 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
         tag("div", tag("label", label, for_=name), tag("select", options, id=name))
         for name, (label, options) in choices.items()
     ]
+    more = tag("details", tag("summary", "More about the machine"), boxes[2:], id="more", open=True)
     form = tag(
         "div",
-        tag("div", boxes, class_="boxes"),
+        tag("div", boxes[:2], more, class_="boxes"),
         tag("div", id="answer", role="status"),
         class_="js mine",
     )
@@ -59,6 +60,7 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     plain = "Choosing a machine here needs JavaScript. torchsmith pick does the same for any machine:"
     words = [(tag("span", word, class_="word"), " ") for word in command.split()]
     asked = tag("pre", words, tabindex="0", role="region", aria_label="Command")
+    asked = tag("div", asked, class_="command")
     return form, tag("p", about, class_="js"), tag("noscript", tag("p", plain)), asked
 
 

@@ -78,7 +78,7 @@
     box: table.closest(".place") || table,
     rows: [...table.querySelectorAll("tbody tr")].map((row) => ({ row, cells: cellsIn(row) })),
     cells: cellsIn(table),
-    home: table.closest(".package"),
+    homes: [table.closest(".package"), table.closest("details")].filter(Boolean),
   }));
   // The one cell of a table that the tab key reaches; the others are a matter of arrows.
   const stopAt = (table, cell) => {
@@ -107,13 +107,16 @@
     const none = (cells) => narrowed && !cells.some((cell) => cell.on);
     let shown = 0;
     for (const one of tables) {
-      const { box, rows, cells, home } = one;
+      const { box, rows, cells, homes: own } = one;
       const empty = none(cells);
       hide(box, empty);
       box.classList.toggle("later", !empty && ++shown > AT_ONCE);
       if (!empty) for (const { row, cells: own } of rows) hide(row, none(own));
       if (!empty) stopAt(one, one.stop.on ? one.stop : cells.find((cell) => cell.on));
-      homes.set(home, (homes.get(home) || false) || !empty);
+      for (const home of own) {
+        homes.set(home, homes.get(home) || !empty);
+        if (narrowed && !empty) home.open = true; // of one that is folded
+      }
     }
     for (const [home, shown] of homes) hide(home, !shown);
     requestAnimationFrame(() => tables.forEach(({ box }) => box.classList.remove("later")));
@@ -383,6 +386,9 @@
     );
   };
   for (const name of BOXES) box(name).addEventListener("change", answer);
+  box("more").open = matchMedia("(min-width: 40rem)").matches;
+  const asked = document.querySelector("#mine > .command");
+  asked.append(copy(asked.textContent.trim()));
   answer(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
