@@ -19,7 +19,6 @@ from torchsmith.webpage.views import PageView, views
 
 GENERATOR = "torchsmith"
 MANY_CELLS = 300  # with more, grids are laid out when they are scrolled into view
-MAX_GRID_ROWS = 16  # that the style has a height for
 BUILT: tuple[CellState, ...] = ("published", "verified", "built")
 FEW_OTHERS = 24  # other recipes are listed at once up to this number
 Numbers = Mapping[str, int]  # of cells, by name
@@ -100,24 +99,20 @@ def _details(document: PageReport) -> Child:
     """The releases that the builds are of, and how to write their recipes if there are none."""
     cells = [cell for cell in document.cells if cell.package]
     other = len(document.cells) - len(cells)
-    lines, pythons, cudas = (
-        sorted(filter(None, values), key=version_key)
-        for values in (
-            {cell.line for cell in cells},
-            {cell.python for cell in cells},
-            {cell.cuda for cell in cells if cell.cuda[:1].isdigit()},
-        )
-    )
-    toolkits = sorted({cell.toolkit for cell in cells if cell.cuda not in cudas} - {""})
-    span = " to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))
+    lines, pythons = {cell.line for cell in cells}, {cell.python for cell in cells}
+    cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
+    named = {
+        "torch": lines,
+        "CUDA": {" to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))},
+        "Python": pythons,
+    }
     parts = [
-        f"torch {', '.join(lines)}" if lines else "",
-        *([f"CUDA {span}"] if span else []),
-        *toolkits,
-        f"Python {', '.join(pythons)}" if pythons else "",
-        counted(other, "other recipe") if other else "",
+        f"{name} {', '.join(sorted(values, key=version_key))}"
+        for name, values in named.items()
+        if any(values)
     ]
-    text = ", ".join(filter(None, parts))
+    parts += sorted({cell.toolkit for cell in cells if cell.cuda not in cudas} - {""})
+    text = ", ".join([*parts, *([counted(other, "other recipe")] if other else [])])
     if not document.in_workspace or any(cell.file for cell in cells):
         return text
     return text, "; no recipes yet: ", tag("code", f"torchsmith apply{document.where}")
@@ -241,10 +236,8 @@ def _toolkit(
     """The tables of a release of CUDA or ROCm, one for each Python, and what holds for all of its builds."""
     tables = grouped((_table_key(cell), cell) for cell in cells)
     built = sum(cell.state in BUILT for cell in cells)
-    backend = next(
-        (one for one in catalog.backends.values() if one.vendor and title.startswith(one.title)), None
-    )
-    maker = f"{backend.vendor}, " if backend else ""
+    makers = {one.title: f"{one.vendor}, " for one in catalog.backends.values() if one.vendor}
+    maker = makers.get(title.partition(" ")[0], "")
     reasons = [tag("p", f"All of these: {reason}.", class_="note") for reason in _common(cells)]
     return tag(
         "details",
@@ -304,7 +297,7 @@ def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     ]
     caption = tag("caption", ", ".join(filter(None, [f"Python {first.python}", first.flavor])))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
-    return tag("div", table, class_=f"place h{min(len(sms), MAX_GRID_ROWS)}")
+    return tag("div", table, class_="place")
 
 
 def _worst(cells: Sequence[PageCell]) -> int:
