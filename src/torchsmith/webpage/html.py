@@ -191,20 +191,14 @@ def _matrix(document: PageReport, catalog: Catalog) -> Child:
     said = {key: _common(cells) for key, cells in groups.items()}
     warned = {cell.name for cell in document.cells if _warned(cell, document, said)}
     links = {cell.name: _link(cell, numbers, cell.name in warned) for cell in document.cells}
-    grids = [_line(cells, document, catalog, links, warned) for cells in lines.values()]
+    grids = [_line(cells, catalog, links, warned) for cells in lines.values()]
     others = [
         _link(cell, numbers, cell.name in warned, cell.name) for cell in document.cells if not cell.package
     ]
     return search, grids, _others(others)
 
 
-def _line(
-    cells: Sequence[PageCell],
-    document: PageReport,
-    catalog: Catalog,
-    links: LinksByName,
-    warned: Collection[str],
-) -> Markup:
+def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName, warned: Collection[str]) -> Markup:
     """A torch release: a table for each CUDA and Python, whose cells show all packages."""
     releases = {cell.package: cell.version for cell in cells}
     order = [
@@ -217,7 +211,7 @@ def _line(
     )
     newest = sorted(toolkits, key=lambda title: version_key(title.rpartition(" ")[2]), reverse=True)
     newest.sort(key=lambda title: (not title, title.partition(" ")[0]))  # what needs no GPU comes last
-    few = len(document.cells) <= MANY_CELLS
+    few = len(links) <= MANY_CELLS
     groups = [
         _toolkit(title, toolkits[title], catalog, links, opened=few or title == newest[0]) for title in newest
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from torchsmith.catalog import Catalog
 from torchsmith.core.text import grouped
 from torchsmith.matrix import Cell
-from torchsmith.webpage.answers import EXAMPLE, PageProduct, offer
+from torchsmith.webpage.answers import EXAMPLE, offer
 from torchsmith.webpage.document import PageReport
 from torchsmith.webpage.markup import Child, Markup, tag
 
@@ -30,7 +30,10 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     built = [name for name, product in listed if product.arch in archs]
     example = EXAMPLE if EXAMPLE in built else next(iter(built), "")
     groups = grouped(
-        (product.maker, _option(_titled(name, product), product.key, selected=name == example))
+        (
+            product.maker,
+            _option(name + f" ({product.arch})" * bool(product.arch), product.key, selected=name == example),
+        )
         for name, product in listed
     )
     gpus = [tag("optgroup", options, label=maker) if maker else options for maker, options in groups.items()]
@@ -62,10 +65,6 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     asked = tag("pre", words, tabindex="0", role="region", aria_label="Command")
     asked = tag("div", asked, class_="command")
     return form, tag("p", about, class_="js"), tag("noscript", tag("p", plain)), asked
-
-
-def _titled(name: str, product: PageProduct) -> str:
-    return f"{name} ({product.arch})" if product.arch else name
 
 
 def _option(text: str, value: str, *, selected: bool = False) -> Markup:
