@@ -61,7 +61,7 @@ def picked(
     cells = [cell for cell in workspace(profile).matrix.cells if python in (None, cell.variant.python)]
     answer = pick(facts, cells, catalog, catalog.workloads[workload])
     assert len(answer.choice.variants) <= 1
-    return *answer_lines(answer.host, answer.ranking), wheels(answer.host, catalog, python)
+    return *answer_lines(answer.host, answer.ranking, catalog), wheels(answer.host, catalog, python)
 
 
 Question = tuple[str, str, str, str]  # product, CPU, driver, use
@@ -70,7 +70,7 @@ Question = tuple[str, str, str, str]  # product, CPU, driver, use
 def questions(offered: Offer) -> Iterator[tuple[Question, dict[str, str]]]:
     """Every question, and the options that describe its machine."""
     for product in offered.products:
-        name = product.names[0] if product.group.startswith("NVIDIA") else product.gpu
+        name = product.names[0] if product.maker == "NVIDIA" else product.gpu
         for cpus in offered.machines(product).values():
             for cpu, words in cpus.items():
                 for driver in ("", *map(str, product.drivers)):
@@ -102,7 +102,7 @@ def test_every_answer_is_the_one_that_pick_gives(profile: str) -> None:
         host, workload = host_of(tuple(machine.items()), profile), question[-1]
         if (host, workload) not in kept:
             ranking = rank(host, own, catalog, catalog.workloads[workload], able=True)
-            kept[host, workload] = (*answer_lines(host, ranking), wheels(host, catalog, None))
+            kept[host, workload] = (*answer_lines(host, ranking, catalog), wheels(host, catalog, None))
             if len(kept) % SAMPLE == 0 and "older" not in machine["driver"]:
                 assert kept[host, workload] == picked(machine, workload, profile)
         assert looked_up(table, *question, machine["gpu"]) == kept[host, workload], question
@@ -163,17 +163,20 @@ def test_without_a_workspace_the_page_answers_from_what_pick_chooses_from(
         ("sm89", "", "pytorch-python313-cuda12_6-sm89-avx512", "2.14.1 --index-url"),
         ("sm61", "570", "pytorch28-python313-cuda12_8-sm61-avx512", "2.14.1 --index-url"),
     ):
-        name, _, [[about, pip, *newer]] = looked_up(table, gpu, "zen4", driver, "general", "a GPU")
+        name, _, [[pip, when, newer, title, *facts]] = looked_up(
+            table, gpu, "zen4", driver, "general", "a GPU"
+        )
         assert name == build
         assert pip.startswith(f"pip install torch=={wheel}")
-        assert "release notes" in about
-        assert newer[:1] == ["driver 580 or newer:"] * (gpu == "sm89" and driver != "580")
-        assert "sm86" not in about or "your a GPU" in about
+        assert title.startswith("PyTorch's wheel: torch 2.")
+        assert any("release notes" in fact for fact in facts)
+        assert bool(when) == bool(newer) == (gpu == "sm89" and driver != "580")
+        assert all("your a GPU" in fact for fact in facts if "sm86" in fact)
     ended = {key for key, product in table["products"].items() if product["ends"]}
     assert ended == {"sm60", "sm61", "sm70"}
     assert {table["products"][key]["drivers"][-1] for key in ended} == {"580"}
-    [[about, *_]] = looked_up(table, "sm120", "zen4", "older than 570", "general", "RTX 5090")[2]
-    assert "leaves RTX 5090 idle: driver older than 570 is too old" in about
+    [[*_, idle, _, _]] = looked_up(table, "sm120", "zen4", "older than 570", "general", "RTX 5090")[2]
+    assert idle.startswith("leaves RTX 5090 idle: driver older than 570 is too old")
 
 
 def test_only_machines_that_exist_are_offered_and_each_gets_its_own_build() -> None:
@@ -194,7 +197,11 @@ def test_what_is_offered_covers_the_catalog() -> None:
     offered = offer(cells, catalog)
     keys = {product.key for product in offered.products}
     superchips = {part for gpu in catalog.gpus.values() for part in gpu.superchips}
-    assert keys == {NO_GPU, MAC, *(gpu.name for gpu in catalog.gpus.values()), *superchips}
+    own = {NO_GPU, MAC, *(gpu.name for gpu in catalog.gpus.values()), *superchips}
+    assert own < keys
+    others = {product.key: product for product in offered.products if product.key not in own}
+    assert {"gfx1100", "gfx1031", "arc", "max"} <= others.keys()  # PyTorch has wheels for them
+    assert others.keys().isdisjoint({"gfx803", "gfx1013"})  # and none for these
     listed = {
         cpu for product in offered.products for cpus in offered.machines(product).values() for cpu in cpus
     }
@@ -205,6 +212,17 @@ def test_what_is_offered_covers_the_catalog() -> None:
             needed = max(gpu.min_driver, DriverVersion((525, 60, 13)))
             assert product.drivers[1:2] == (() if gpu.tegra else (DriverVersion(needed.parts[:1]),))
             assert all(driver < needed for driver in product.drivers[:1])
+
+
+def test_gpus_are_listed_by_maker_and_the_newest_of_each_kind_first() -> None:
+    listed = offer(workspace("seed").matrix.cells, workspace("seed").catalog).listed()
+    assert {product.maker for _, product in listed} == {"", "NVIDIA", "AMD", "Intel", "Apple"}
+    names = [name for name, _ in listed]
+    asked = [
+        "RTX 5090", "RTX 4090", "GTX 1080", "RTX PRO 6000", "RTX 6000 Ada", "B200", "H100", "V100", "GB10",
+        "Jetson AGX Orin",
+    ]  # fmt: skip
+    assert sorted(asked, key=names.index) == asked
 
 
 def test_a_cpu_is_listed_by_its_maker_and_by_products_that_are_known_to_have_it() -> None:

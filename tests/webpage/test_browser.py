@@ -119,6 +119,8 @@ def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
     page.keyboard.press("/")
     expect(page.locator("#search")).to_be_focused()
     page.keyboard.press("Tab")
+    expect(page.locator(".toolkits summary").first).to_be_focused()
+    page.keyboard.press("Tab")
     first = page.evaluate("document.activeElement.hash")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
@@ -134,7 +136,7 @@ def test_the_keyboard_alone_suffices(open_page: Open, file: Path) -> None:
 def test_the_tab_key_reaches_what_a_filter_leaves(open_page: Open, file: Path) -> None:
     page = open_page(file)
     page.fill("#search", "H100 avx512")
-    page.focus("#search")
+    page.focus(".toolkits summary")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.hash") == f"#cell-{FAILED}"
     page.keyboard.press("ArrowLeft")  # where another instruction set was
@@ -155,13 +157,14 @@ def test_without_javascript_grids_and_stories_are_there(open_page: Open, file: P
 
 def test_an_example_is_answered_at_once_and_the_bar_shows_what_is_built(open_page: Open, file: Path) -> None:
     page = open_page(file)
-    expect(page.locator("#answer h3")).to_have_text("pytorch-python313-cuda13_0-sm89-avx2")
-    expect(page.locator("#answer > .answer").first).to_contain_text("PyTorch's own wheel")
-    expect(page.locator("#gpu optgroup").first).to_have_attribute("label", re.compile("^NVIDIA "))
+    expect(page.locator("#answer h3 a")).to_have_text("pytorch-python313-cuda13_0-sm89-avx2")
+    expect(page.locator("#answer > .answer").first).to_contain_text("PyTorch's wheel: torch ")
+    makers = page.locator("#gpu optgroup").evaluate_all("all => all.map(group => group.label)")
+    assert makers == ["NVIDIA", "AMD", "Intel", "Apple"]
+    expect(page.locator("#gpu option:checked")).to_have_text("RTX 4090 (sm89)")
     assert page.locator(".bar rect").count() == 2  # failed, generated
-    expect(page.locator(".headline")).to_have_text(
-        "0 of 132 built, for 44 kinds of machine, torch 2.10, CUDA 13.0"
-    )
+    expect(page.locator("h1")).to_have_text("builds")
+    expect(page.locator(".headline + p")).to_have_text("torch 2.10, CUDA 13.0, Python 3.13")
 
 
 def test_a_page_of_a_profile_offers_commands_that_work(
@@ -175,11 +178,11 @@ def test_a_page_of_a_profile_offers_commands_that_work(
     wheel, newer, build, explain = page.locator("#answer code").all_inner_texts()
     assert wheel.startswith("pip install torch==")
     assert newer.startswith("pip install torch==")
-    expect(page.locator("#answer p").nth(1)).to_have_text("driver 580 or newer:")
+    expect(page.locator("#answer .answer p").first).to_have_text("With driver 580 or newer:")
     assert build == f"{make} && torchsmith build -w mine {name}"
     assert explain == "torchsmith pick --system x86_64-linux --gpu 'RTX 4090' --explain"
     expect(page.locator("#cpu option:checked")).to_have_text("another or unknown")
-    expect(page.locator("#answer")).to_contain_text("provided that the CPU has ")
+    expect(page.locator("#answer li", has_text="if the CPU has AVX2")).to_be_visible()
     assert "native code for your RTX 4090 (sm89)" in page.locator("#answer li").all_inner_texts()
     page.click(f"a[href='#cell-{name}']")
     assert page.locator(".story.open code").first.inner_text().startswith(make)
@@ -206,9 +209,16 @@ def test_drivers_are_offered_as_ranges(open_page: Open, file: Path) -> None:
 
 def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, file: Path) -> None:
     page = open_page(file)
-    machines = (("H100", "sapphirerapids", "580"), ("none", "zen2", ""), ("V100", "zen4", ""))
-    for gpu, cpu, driver in machines:
-        page.select_option("#gpu", **({"value": gpu} if gpu == "none" else {"label": gpu}))  # type: ignore[arg-type]
+    machines = (
+        ("H100", "sm90", "sapphirerapids", "580"),
+        ("none", "none", "zen2", ""),
+        ("V100", "sm70", "zen4", ""),
+    )
+    for gpu, arch, cpu, driver in machines:
+        if gpu == arch:
+            page.select_option("#gpu", gpu)
+        else:
+            page.select_option("#gpu", label=f"{gpu} ({arch})")
         page.select_option("#cpu", cpu)
         if gpu == "none":
             expect(page.locator("#driver")).to_be_disabled()
@@ -216,12 +226,13 @@ def test_a_machine_that_is_chosen_is_answered_as_pick_answers(open_page: Open, f
             page.select_option("#driver", driver)
         machine = {"cpu": cpu, "gpu": gpu, "driver": driver}
         name, lines, wheels = picked(machine, "general", "seed")
-        expect(page.locator("#answer h3")).to_have_text(name)
-        assert page.locator("#answer li").all_text_contents() == lines
+        expect(page.locator("#answer h3 a")).to_have_text(name)
+        own = page.locator("#answer .answer", has_text="Compiled for it")
+        assert own.locator("li").all_text_contents() == lines
         commands = page.locator("#answer code").all_text_contents()
         assert any(f"build {name}" in command for command in commands)
         assert wheels
-        assert {pip for wheel in wheels for pip in wheel[1::2]} <= {*commands}
+        assert {pip for wheel in wheels for pip in (wheel[0], wheel[2]) if pip} <= {*commands}
         assert f"torchsmith pick --cpu {cpu} --gpu {gpu}" in commands[-1]
 
 
@@ -234,7 +245,7 @@ def test_the_python_that_is_chosen_decides_the_wheel_and_whether_there_is_a_buil
     for python, pip in (("", "torch==2.15.0"), ("3.10", "torch==2.14.1"), ("3.13", "torch==2.15.0")):
         page.select_option("#python", python)
         expect(page.locator("#answer .answer").first).to_contain_text(f"pip install {pip}")
-        expect(page.locator("#answer h3")).to_have_count(0 if python == "3.10" else 1)
+        expect(page.locator("#answer h3 a")).to_have_count(0 if python == "3.10" else 1)
         last = page.locator("#answer code").last.inner_text()
         assert ("--python" in last) is bool(python)
     page.select_option("#python", "3.10")
@@ -249,7 +260,7 @@ def test_the_boxes_offer_only_machines_that_exist(open_page: Open, tmp_path: Pat
     ):
         page.select_option("#gpu", product)
         assert page.locator("#system option").all_text_contents() == systems
-        expect(page.locator("#answer h3")).to_have_text(re.compile(f"{built}$"))
+        expect(page.locator("#answer h3 a")).to_have_text(re.compile(f"{built}$"))
     page.select_option("#gpu", "sm89")
     page.select_option("#system", "x86_64-linux")
     makers = page.locator("#cpu optgroup").evaluate_all("all => all.map(group => group.label)")
@@ -284,14 +295,46 @@ def test_on_a_phone_nothing_is_cut_and_every_row_names_its_gpus(open_page: Open,
     expect(heads.locator("small")).to_be_visible()
 
 
+def test_a_place_shows_the_worst_of_its_packages_on_a_phone_and_its_story_leads_to_the_others(
+    open_page: Open, file: Path
+) -> None:
+    page = open_page(file, viewport={"width": 390, "height": 844})
+    assert FAILED in shown(page)
+    assert len(shown(page)) == 44
+    expect(page.locator("#cpu")).to_be_hidden()  # until more is asked for
+    page.fill("#search", "torchvision sm90")
+    assert {name.split("-")[0] for name in shown(page)} == {"torchvision"}
+    page.fill("#search", "")
+    page.click(f"a[href='#cell-{FAILED}']")
+    others = page.locator(".story.open a[href^='#cell-torch']")
+    assert others.all_inner_texts() == ["● torchvision", "● torchaudio"]
+    expect(page.locator(".story.open dl")).to_contain_text("the driver is 580 or newer")
+
+
+def test_of_a_large_matrix_the_newest_cuda_is_open_and_a_search_opens_the_others(
+    open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(write_page(tmp_path, tmp_path / "page.html", "wide"))
+    folds = page.locator(".toolkits details")
+    opened = folds.evaluate_all("all => all.map(fold => fold.open)")
+    assert opened == [True] + [False] * (len(opened) - 1)
+    expect(folds.first.locator("summary")).to_have_text(re.compile("^NVIDIA, CUDA 13.1: "))
+    expect(folds.first.locator(".note")).to_have_text("All of these: never evaluated at its own pin.")
+    assert folds.first.locator(".warned").count() == 0
+    page.fill("#search", "RTX 4090")
+    assert all(folds.evaluate_all("all => all.filter(e => e.offsetParent).map(fold => fold.open)"))
+
+
 def test_a_matrix_for_amd_is_titled_by_its_own_release_and_names_its_gpus(
     open_page: Open, tmp_path: Path
 ) -> None:
     page = open_page(write_page(tmp_path, tmp_path / "page.html", "rocm"))
-    expect(page.locator(".grid caption").first).to_have_text(re.compile("^ROCm "))
+    expect(page.locator(".toolkits summary").first).to_have_text(
+        re.compile("^AMD, ROCm 6.4: 66 builds, 0 built")
+    )
     expect(page.locator(".grid tbody th small").first).to_be_visible()
     page.select_option("#gpu", "gfx942")
-    expect(page.locator("#answer h3")).to_have_text(re.compile("rocm6_4-gfx942"))
+    expect(page.locator("#answer h3 a")).to_have_text(re.compile("rocm6_4-gfx942"))
 
 
 def check(page: Page) -> None:
@@ -337,7 +380,7 @@ def test_commands_name_the_workspace_and_a_verified_build_comes_before_the_wheel
         assert by_nix == f"nix-build builds/{file}"
         assert verify == f"torchsmith verify -w builds {FAILED}"
         page.click(".story.open .close")
-        expect(page.locator("#mine > pre")).to_contain_text("torchsmith pick -w builds --from cpu.txt")
+        expect(page.locator("#mine > .command")).to_contain_text("torchsmith pick -w builds --from cpu.txt")
         page.select_option("#gpu", "sm90")
         page.select_option("#cpu", "sapphirerapids")
         return page.locator("#answer code").all_inner_texts()

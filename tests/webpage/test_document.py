@@ -64,12 +64,13 @@ def recipe(folder: Path, name: str = FIRST) -> Path:
     return folder / f"build-pytorch/.flox/pkgs/{name}.nix"
 
 
-def test_before_anything_is_written_cells_are_wanted_or_impossible(builds: Path) -> None:
+def test_before_anything_is_written_the_cells_are_those_of_the_matrix(builds: Path) -> None:
     found = cells(builds)
-    assert found[FIRST].state == "wanted"
-    thor = found["pytorch-python313-cuda13_0-sm110-avx2"]
-    assert thor.state == "impossible"
-    assert thor.why
+    assert {cell.state for cell in found.values()} == {"wanted"}
+    assert found.keys() == {cell.name for cell in open_workspace(builds).matrix.cells}
+    text = html.page(document(builds), builtin_catalog(), ())
+    assert "<td></td>" in text  # an Arm GPU beside a CPU of x86
+    assert "; no recipes yet: <code>torchsmith apply</code>" in text
 
 
 def test_the_packages_of_a_cell_are_named_in_their_order(builds: Path) -> None:
@@ -214,10 +215,15 @@ def test_a_recipe_that_failed_and_was_restored_shows_its_earlier_build(builds: P
 
 def test_the_headline_counts_what_is_built(builds: Path) -> None:
     generated(builds)
-    assert html.headline(document(builds)) == "0 of 6 built, for 3 kinds of machine, torch 2.10, CUDA 13.0"
+    builds_for = "6 PyTorch builds for 3 kinds of machine"
+    assert html.headline(document(builds)) == f"{builds_for}, none built yet"
     with closing(open_record(builds)) as record:
         record.note_built(Built(name=FIRST, derivation="/nix/store/x.drv", outputs=("/nix/store/x",)))
-    assert html.headline(document(builds)).startswith("1 of 6 built")
+    assert html.headline(document(builds)) == f"{builds_for}, 1 built"
+    text = html.page(document(builds), builtin_catalog(), ())
+    assert "<h1>" in text
+    assert "17 % built, 0 % verified" in text
+    assert "no recipes yet" not in text
 
 
 def test_a_repository_without_a_torchsmith_file_shows_its_recipes(builds: Path) -> None:

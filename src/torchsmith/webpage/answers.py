@@ -7,6 +7,7 @@ question for `torchsmith pick`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -32,6 +33,7 @@ WITHOUT_ONE = (
     "torchsmith init mine --cell {name} && torchsmith apply -w mine && torchsmith build -w mine {name}"
 )
 MAKERS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "HygonGenuine": "Hygon"}  # all others are Arm's
+SHELVES = (r"(RTX|GTX|GT|MX) ?\d+( \w\w?)?$|Titan", "RTX|Quadro")  # NVIDIA's desktop cards, workstation cards
 T = TypeVar("T", bound=Hashable)
 
 
@@ -53,10 +55,11 @@ class PageProduct(msgspec.Struct, frozen=True):
     """GPUs that have the same answers, and the machines that they are found in."""
 
     key: str
-    group: str  # under which they are listed
+    maker: str  # under which they are listed
     names: tuple[str, ...]
     gpu: str  # as --gpu takes it; empty: the GPU of a Mac
     systems: tuple[str, ...]
+    arch: str = ""
     cpu: str = ""  # the only one that they come with
     # Branches between which answers can differ, the oldest first; that one is older than all that serve it.
     drivers: tuple[DriverVersion, ...] = ()
@@ -70,6 +73,12 @@ class Offer(msgspec.Struct, frozen=True):
     cpus: dict[str, Cpu]
     workloads: tuple[str, ...]
     pythons: tuple[PythonVersion, ...]  # that a build or a wheel is for
+
+    def listed(self) -> list[tuple[str, PageProduct]]:
+        """Products by name; of NVIDIA's the cards for desktops, workstations and data centers, then those
+        soldered to a CPU, each the newest first."""
+        named = [(name, product) for product in self.products for name in product.names]
+        return sorted(named, key=lambda one: _shelf(*one) if one[1].maker == "NVIDIA" else 0)
 
     def machines(self, product: PageProduct) -> dict[str, dict[str, dict[str, str]]]:
         """The machines of a product by system and CPU, and the options that state them. The system itself is
@@ -86,7 +95,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
-    """What the page offers for a matrix; of AMD's GPUs those that it has builds for."""
+    """What the page offers for a matrix: all GPUs that it has builds for, or PyTorch has wheels for."""
     cells = list(cells)
     archs = {cell.variant.arch for cell in cells}
     linux, rocm, mps = (catalog.backends[name].systems for name in ("cpu", "rocm", "mps"))
@@ -97,14 +106,25 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     pythons = {cell.variant.python for cell in cells}
     for wheel in (wheel for wheel in catalog.published_wheels.values() if wheel.index in indexes):
         pythons.update(wheel.pythons)
+    coded = {str(arch) for arch in archs}.union(*(index.gfx for index in indexes))
+    amd = (
+        gfx
+        for gfx in reversed(catalog.gfx.values())
+        if gfx.name in coded or (gfx.override and gfx.override[1] in coded)
+    )
+    xpus = {gpu: index.system for index in indexes for gpu in index.intel}
     return Offer(
         products=(
             PageProduct(NO_GPU, "", ("no GPU (for one that is not listed: torchsmith pick)",), NO_GPU, linux),
             *(product for gpu in reversed(catalog.gpus.values()) for product in _nvidia(gpu, steps, catalog)),
             *(
-                PageProduct(gfx.name, "AMD", (f"{gfx.title} ({gfx.name})",), gfx.name, rocm)
-                for gfx in catalog.gfx.values()
-                if gfx.name in archs
+                PageProduct(gfx.name, "AMD", gfx.products or (gfx.title,), gfx.name, rocm, gfx.name)
+                for gfx in amd
+            ),
+            *(
+                PageProduct(name, "Intel", gpu.products, gpu.title, (xpus[name],))
+                for name, gpu in catalog.intel.items()
+                if name in xpus
             ),
             PageProduct(MAC, "Apple", ("Mac with Apple silicon",), "", mps),
         ),
@@ -114,9 +134,14 @@ def offer(cells: Iterable[Cell], catalog: Catalog) -> Offer:
     )
 
 
+def _shelf(name: str, product: PageProduct) -> int:
+    """The place of one of NVIDIA's GPUs in the list, which decides nothing else."""
+    shelves = (place for place, pattern in enumerate(SHELVES) if re.match(pattern, name))
+    return len(SHELVES) + 1 if product.cpu else next(shelves, len(SHELVES))
+
+
 def _nvidia(gpu: Gpu, steps: Collection[DriverVersion], catalog: Catalog) -> Iterator[PageProduct]:
     """The cards of an architecture together, and each product that is soldered to a CPU."""
-    group = f"NVIDIA {gpu.title} ({gpu.name})"
     oldest = max(gpu.min_driver, min(steps))
     serving = {step for step in (*steps, oldest) if step >= oldest and not driver_ended(step, gpu)}
     older = DriverVersion((oldest.parts[0] - 1,), f"older than {oldest.parts[0]}")
@@ -124,9 +149,10 @@ def _nvidia(gpu: Gpu, steps: Collection[DriverVersion], catalog: Catalog) -> Ite
     drivers = () if gpu.tegra else tuple(branches)  # a Jetson has the driver of its JetPack
     cards = tuple(part for part in gpu.parts or (gpu.title,) if part not in gpu.superchips)
     only, ends = gpu.cpus[0] if len(gpu.cpus) == 1 else "", gpu.last_driver is not None
-    yield PageProduct(gpu.name, group, cards, gpu.name, gpu.platforms, only, drivers, ends)
+    yield PageProduct(gpu.name, "NVIDIA", cards, gpu.name, gpu.platforms, gpu.name, only, drivers, ends)
     for part, cpu in gpu.superchips.items():
-        yield PageProduct(part, group, (part,), part, (str(catalog.cpus[cpu].platform),), cpu, drivers)
+        system = (str(catalog.cpus[cpu].platform),)
+        yield PageProduct(part, "NVIDIA", (part,), part, system, gpu.name, cpu, drivers)
 
 
 class _Answers:
@@ -190,7 +216,7 @@ class _Answers:
         for fits in ordered:
             # Whatever the use, the best leaves as few GPUs idle as possible.
             best = [fit for fit in fits if len(fit.idle) == len(fits[0].idle)]
-            name, lines = answer_lines(host, Ranking(tuple(best)))
+            name, lines = answer_lines(host, Ranking(tuple(best)), self.catalog)
             idle = bool(best and best[0].idle and not best[0].used)
             yield self.builds((name, tuple(map(self.texts, lines)), idle))
 
@@ -258,21 +284,32 @@ def _named(host: Capability) -> Capability:
 
 
 def wheel_lines(wheel: WheelOffer) -> list[str]:
-    """Return what to know of a wheel, how to install it, and the same of one for a newer driver."""
-    own = ["; ".join([wheel.title, *wheel.about]), wheel.pip]
-    return own + ([f"{wheel.other.when}:", wheel.other.pip] if wheel.other else [])
+    """Return how to install a wheel, with which driver there is a newer one, how to install that, what it is,
+    and what to know of it."""
+    newer = [f"With driver {wheel.other.driver} or newer:", wheel.other.pip] if wheel.other else ["", ""]
+    kind = f"CUDA {wheel.cuda}" if wheel.cuda else f"ROCm {wheel.rocm}" if wheel.rocm else wheel.gpu or "CPU"
+    return [
+        wheel.pip,
+        *newer,
+        f"{wheel.publisher}'s wheel: torch {wheel.torch} for {kind}",
+        *wheel.drawbacks,
+        *(f"if {condition}" for condition in wheel.assumptions),
+        *filter(None, [", ".join(wheel.needs), "known from release notes alone" if wheel.unproved else ""]),
+    ]
 
 
-def answer_lines(host: Capability, ranking: Ranking) -> tuple[str, list[str]]:
+def answer_lines(host: Capability, ranking: Ranking, catalog: Catalog) -> tuple[str, list[str]]:
     """Return the variant for a machine with one kind of GPU or none, empty if none runs, and why."""
     choice = choose(host, ranking)
     if not choice.variants:
         return "", ["No build of this matrix runs on this machine."]
     fit = choice.variants[0].fit
     idle = ", ".join(map(host.called, choice.unserved))
+    features = f"the CPU has {catalog.isas[fit.variant.isa].title}"
+    conditions = (features if reason.code == "isa" else reason.text for reason in fit.assumptions)
     return fit.variant.name, [
         *([f"runs on the CPU only and leaves {idle} idle"] if idle else []),
-        *(f"provided that {reason}" for reason in fit.assumptions),
         *fit.reasons,
+        *(f"if {condition}" for condition in conditions),
         *(f"untested: {reason}" for reason in fit.unproved),
     ]

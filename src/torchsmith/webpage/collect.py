@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from torchsmith import __version__
 from torchsmith.auditing.finding import Severity
@@ -25,7 +23,6 @@ from torchsmith.webpage.past import PagePast, read_past
 from torchsmith.workspace.checkout import RecipeFile, Repository, discover
 from torchsmith.workspace.load import Workspace
 
-KnownCell = tuple[PageCell, Variant | None]
 EMPTY_HASH = "TS901"  # the rule of the audit
 OWNERS: dict[str, CellState] = {"ours": "generated", "edited": "edited", "foreign": "foreign"}
 
@@ -49,13 +46,12 @@ def collect(request: PageInput) -> PageReport:
     recipes = _recipes(repositories)
     findings = read_findings(request.root, request.workspace.root, repositories)
     past = read_past(request.root, notes)
-    known = list(_Cells(request, recipes, findings, past).all())
     return PageReport(
         title=request.root.resolve().name if request.workspace.root or recipes else "",
         made=request.made,
         version=__version__,
         profile=request.workspace.profile if request.with_matrix else "",
-        cells=(*(cell for cell, _ in known), *_impossible(known, request)),
+        cells=tuple(_Cells(request, recipes, findings, past).all()),
         findings=findings.all,
         in_workspace=bool(request.workspace.root or recipes),
         folder=request.folder,
@@ -106,14 +102,14 @@ class _Cells:
     def catalog(self) -> Catalog:
         return self.request.workspace.catalog
 
-    def all(self) -> Iterator[KnownCell]:
+    def all(self) -> Iterator[PageCell]:
         wanted = self.request.workspace.matrix.cells if self.request.with_matrix else ()
         for cell in wanted:
-            yield self._cell(cell.name, cell.variant, cell.line, cell), cell.variant
+            yield self._cell(cell.name, cell.variant, cell.line, cell)
         names = {cell.name for cell in wanted}
         for name, recipe in self.recipes.items():
             if name not in names:
-                yield self._cell(name, recipe.variant, recipe.release, None), recipe.variant
+                yield self._cell(name, recipe.variant, recipe.release, None)
 
     def _cell(self, name: str, variant: Variant | None, line: str, wanted: Cell | None) -> PageCell:
         recipe = self.recipes.get(name)
@@ -178,33 +174,6 @@ def _with_axes(cell: PageCell, variant: Variant, catalog: Catalog) -> PageCell:
         system=isa.platform if isa else "",
         flavor=variant.flavor.value,
     )
-
-
-def _impossible(cells: Iterable[KnownCell], request: PageInput) -> Iterator[PageCell]:
-    """Cells that the grids have room for and that cannot be, each with its reasons."""
-    catalog = request.workspace.catalog
-    left_out = request.workspace.matrix.left_out if request.with_matrix else ()
-    left = {cell.variant: cell.reasons for cell in left_out}
-    grids: dict[tuple[object, ...], dict[Variant, str]] = {}
-    for cell, variant in cells:
-        if variant is not None:
-            axes = (variant.package, variant.python, variant.toolkit, variant.flavor, variant.release)
-            grids.setdefault((*axes, cell.line), {})[variant] = cell.line
-    for own in grids.values():
-        isas = dict.fromkeys(variant.isa for variant in own)
-        targets = dict.fromkeys(variant.target for variant in own)
-        first, line = next(iter(own.items()))
-        for target, isa in product(targets, isas):
-            variant = replace(first, target=target, isa=isa)
-            if variant in own:
-                continue
-            decision = assess(variant, catalog, line if line in catalog.lines else None)
-            reasons = left.get(variant) or (decision.reasons if isinstance(decision, Rejected) else ())
-            if reasons:
-                cell = PageCell(
-                    name=variant.name, state="impossible", why=tuple(map(str, reasons)), line=line
-                )
-                yield _with_axes(cell, variant, catalog)
 
 
 def below(root: Path, path: Path | str) -> str:

@@ -10,7 +10,6 @@ from torchsmith.core.text import shell_word
 
 # If several are true of a cell, the last one counts.
 CellState = Literal[
-    "impossible",
     "building",
     "failed",
     "wrong",
@@ -24,8 +23,8 @@ CellState = Literal[
     "wanted",
 ]
 STATES: dict[CellState, tuple[str, str, str]] = {
-    "wanted": ("○", "wanted", "in the matrix, without a recipe yet"),
-    "generated": ("●", "generated", "its recipe is as generated"),
+    "wanted": ("○", "not built", "in the matrix, without a recipe yet"),
+    "generated": ("●", "recipe written", "its recipe is as generated, and not built yet"),
     "foreign": ("◇", "by hand", "its recipe is not managed by torchsmith"),
     "edited": ("✎", "hand-edited", "its recipe was generated and changed by hand"),
     "wrong": ("✗", "wrong", "the audit found an error, or its build is not what its name says"),
@@ -35,7 +34,6 @@ STATES: dict[CellState, tuple[str, str, str]] = {
     "built": ("■", "built", "it was built and has not changed since"),
     "verified": ("✓", "verified", "it was built and verified"),
     "published": ("★", "published", "it was published"),
-    "impossible": ("–", "impossible", "it cannot be built, or no machine can use it"),
 }
 
 

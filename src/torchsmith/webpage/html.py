@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.resources import files
 
 from torchsmith.catalog import Catalog
@@ -19,7 +19,6 @@ from torchsmith.webpage.views import PageView, views
 
 GENERATOR = "torchsmith"
 MANY_CELLS = 300  # with more, grids are laid out when they are scrolled into view
-MAX_GRID_ROWS = 16  # that the style has a height for
 BUILT: tuple[CellState, ...] = ("published", "verified", "built")
 FEW_OTHERS = 24  # other recipes are listed at once up to this number
 Numbers = Mapping[str, int]  # of cells, by name
@@ -68,15 +67,17 @@ def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
     variants = [cell for cell in document.cells if cell.package]
     counts = Counter(cell.state for cell in variants or document.cells)
     chips = [tag("li", _chip(state, counts[state])) for state in STATES if counts[state]]
-    warned = sum(_warned(cell, document) for cell in document.cells)
+    warned = sum(_warned(cell, document, {}) for cell in document.cells)
     if warned:
         where = "findings" if document.findings else "matrix"
         chips.append(tag("li", tag("a", f"▲ warning {warned}", href=f"#{where}", class_="chip")))
-    links = [tag("a", title, href=f"#{name}") for name, title, _ in sections]
+    links = [tag("a", view, href=f"#{name}") for name, view, _ in sections]
+    title = document.title or (f"Profile {document.profile}" if document.profile else "PyTorch builds")
     return tag(
         "header",
-        tag("h1", f"{document.title}: PyTorch builds" if document.title else "PyTorch builds"),
+        tag("h1", Markup((ASSETS / "logo.svg").read_text()), title),
         tag("p", headline(document), class_="headline"),
+        tag("p", _details(document), class_="about"),
         _bar(document),
         [tag("p", note, class_="note") for note in document.notes],
         tag("ul", chips, class_="chips", aria_label="States"),
@@ -85,34 +86,43 @@ def _header(document: PageReport, sections: Sequence[PageView]) -> Markup:
 
 
 def headline(document: PageReport) -> str:
-    """`0 of 108 built, for 36 kinds of machine, torch 2.10, CUDA 13.0, 4 other recipes`."""
-    cells = _builds(document)
+    """`108 PyTorch builds for 36 kinds of machine, 20 built`."""
+    cells = [cell for cell in document.cells if cell.package]
     built = sum(cell.state in BUILT for cell in cells)
     kinds = len({(*_table_key(cell), cell.sm, cell.isa) for cell in cells})
-    other = sum(not cell.package for cell in document.cells)
-    lines = sorted({cell.line for cell in cells if cell.line}, key=version_key)
+    builds = counted(len(cells), "PyTorch build")
+    done = f"{built} built" if built else "none built yet"
+    return f"{builds} for {counted(kinds, 'kind')} of machine, {done}" if cells else "no PyTorch build"
+
+
+def _details(document: PageReport) -> Child:
+    """The releases that the builds are of, and how to write their recipes if there are none."""
+    cells = [cell for cell in document.cells if cell.package]
+    other = len(document.cells) - len(cells)
+    lines, pythons = {cell.line for cell in cells}, {cell.python for cell in cells}
     cudas = sorted({cell.cuda for cell in cells if cell.cuda[:1].isdigit()}, key=version_key)
-    span = " to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))
-    toolkits = sorted({cell.toolkit for cell in cells if cell.toolkit and cell.cuda not in cudas})
+    named = {
+        "torch": lines,
+        "CUDA": {" to ".join(dict.fromkeys([*cudas[:1], *cudas[-1:]]))},
+        "Python": pythons,
+    }
     parts = [
-        f"{built} of {len(cells)} built" if cells else "",
-        f"for {kinds} kind{'s' * (kinds != 1)} of machine" if cells else "",
-        "no recipes yet" if cells and not any(cell.file for cell in cells) else "",
-        f"torch {', '.join(lines)}" if lines else "",
-        ", ".join([f"CUDA {span}"] * bool(span) + toolkits),
-        counted(other, "other recipe") if other else "",
+        f"{name} {', '.join(sorted(values, key=version_key))}"
+        for name, values in named.items()
+        if any(values)
     ]
-    return ", ".join(filter(None, parts))
-
-
-def _builds(document: PageReport) -> list[PageCell]:
-    """The cells that can be built; other recipes are of CUDA's packages, or of none that is known."""
-    return [cell for cell in document.cells if cell.package and cell.state != "impossible"]
+    parts += sorted({cell.toolkit for cell in cells if cell.cuda not in cudas} - {""})
+    text = ", ".join([*parts, *([counted(other, "other recipe")] if other else [])])
+    if not document.in_workspace or any(cell.file for cell in cells):
+        return text
+    return text, "; no recipes yet: ", tag("code", f"torchsmith apply{document.where}")
 
 
 def _bar(document: PageReport) -> Markup | None:
-    """How far the matrix is: a segment for each state, the best first."""
-    cells = _builds(document)
+    """How far the matrix is: a segment for each state, the best first, and the share of what is built."""
+    cells = [cell for cell in document.cells if cell.package]
+    if not cells:
+        return None
     counts = Counter(cell.state for cell in cells)
     states = [state for state in dict.fromkeys((*BUILT, *STATES)) if counts[state]]
     segments, start = [], 0.0
@@ -124,7 +134,10 @@ def _bar(document: PageReport) -> Markup | None:
         start += width
     label = ", ".join(f"{STATES[state][1]} {counts[state]}" for state in states)
     box = {"viewBox": "0 0 100 4", "preserveAspectRatio": "none"}
-    return tag("svg", segments, class_="bar", role="img", aria_label=label, **box) if cells else None
+    built, verified = (sum(counts[state] for state in some) for some in (BUILT, BUILT[:2]))
+    share = f"{built / len(cells):.0%} built, {verified / len(cells):.0%} verified".replace("%", " %")
+    bar = tag("svg", segments, class_="bar", role="img", aria_label=label, **box)
+    return join((bar, tag("p", share, class_="about")))
 
 
 def _table_key(cell: PageCell) -> tuple[str, ...]:
@@ -132,10 +145,11 @@ def _table_key(cell: PageCell) -> tuple[str, ...]:
     return (cell.line, cell.cuda, cell.python, cell.flavor)
 
 
-def _warned(cell: PageCell, document: PageReport) -> bool:
-    """There is something to be warned of that its state does not say already."""
+def _warned(cell: PageCell, document: PageReport, said: Mapping[tuple[str, str], Sequence[str]]) -> bool:
+    """There is something to be warned of that neither its state nor the text above its tables says."""
     warnings = any(document.findings[number].severity == "warning" for number in cell.findings)
-    return cell.state not in ("impossible", "failed", "wrong") and (warnings or bool(cell.why))
+    why = {*cell.why}.difference(said.get((cell.line, cell.toolkit), ()))
+    return cell.state not in ("failed", "wrong") and (warnings or bool(why))
 
 
 def _chip(state: CellState, count: int) -> Markup:
@@ -172,18 +186,19 @@ def _matrix(document: PageReport, catalog: Catalog) -> Child:
         tag("datalist", id="products"),
         class_="search js",
     )
-    links = {cell.name: _link(cell, numbers, _warned(cell, document)) for cell in document.cells}
     lines = grouped((cell.line, cell) for cell in document.cells if cell.package)
-    grids = [_line(cells, document, catalog, links) for cells in lines.values()]
+    groups = grouped(((cell.line, cell.toolkit), cell) for cell in document.cells if cell.package)
+    said = {key: _common(cells) for key, cells in groups.items()}
+    warned = {cell.name for cell in document.cells if _warned(cell, document, said)}
+    links = {cell.name: _link(cell, numbers, cell.name in warned) for cell in document.cells}
+    grids = [_line(cells, catalog, links, warned) for cells in lines.values()]
     others = [
-        _link(cell, numbers, _warned(cell, document), cell.name)
-        for cell in document.cells
-        if not cell.package
+        _link(cell, numbers, cell.name in warned, cell.name) for cell in document.cells if not cell.package
     ]
     return search, grids, _others(others)
 
 
-def _line(cells: Sequence[PageCell], document: PageReport, catalog: Catalog, links: LinksByName) -> Markup:
+def _line(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName, warned: Collection[str]) -> Markup:
     """A torch release: a table for each CUDA and Python, whose cells show all packages."""
     releases = {cell.package: cell.version for cell in cells}
     order = [
@@ -191,21 +206,48 @@ def _line(cells: Sequence[PageCell], document: PageReport, catalog: Catalog, lin
         *sorted(set(releases) - set(catalog.packages)),
     ]
     titles = [_title(name, releases[name], catalog) for name in order]
-    tables = grouped((_table_key(cell), cell) for cell in cells)
-    keys = sorted(tables, key=lambda key: (not key[1], key))  # what needs no GPU comes last
-    grids = [
-        _grid(sorted(tables[key], key=lambda cell: order.index(cell.package)), catalog, links) for key in keys
+    toolkits = grouped(
+        (cell.toolkit, cell) for cell in sorted(cells, key=lambda one: order.index(one.package))
+    )
+    newest = sorted(toolkits, key=lambda title: version_key(title.rpartition(" ")[2]), reverse=True)
+    newest.sort(key=lambda title: (not title, title.partition(" ")[0]))  # what needs no GPU comes last
+    few = len(links) <= MANY_CELLS
+    groups = [
+        _toolkit(title, toolkits[title], catalog, links, opened=few or title == newest[0]) for title in newest
     ]
     return tag(
         "section",
         tag("h3", titles[0]),
-        _legend(cells, titles, document),
-        tag("div", grids, class_="grids"),
+        _legend(cells, titles, warned),
+        tag("div", groups, class_="toolkits"),
         class_="package release",
     )
 
 
-def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageReport) -> Markup:
+def _toolkit(
+    title: str, cells: Sequence[PageCell], catalog: Catalog, links: LinksByName, *, opened: bool
+) -> Markup:
+    """The tables of a release of CUDA or ROCm, one for each Python, and what holds for all of its builds."""
+    tables = grouped((_table_key(cell), cell) for cell in cells)
+    built = sum(cell.state in BUILT for cell in cells)
+    makers = {one.title: f"{one.vendor}, " for one in catalog.backends.values() if one.vendor}
+    maker = makers.get(title.partition(" ")[0], "")
+    reasons = [tag("p", f"All of these: {reason}.", class_="note") for reason in _common(cells)]
+    return tag(
+        "details",
+        tag("summary", f"{maker}{title or 'CPU only'}: {counted(len(cells), 'build')}, {built} built"),
+        reasons,
+        tag("div", [_grid(own, catalog, links) for _, own in sorted(tables.items())], class_="grids"),
+        open=opened,
+    )
+
+
+def _common(cells: Sequence[PageCell]) -> list[str]:
+    """The reasons that all cells of several have."""
+    return [why for why in cells[0].why if cells[1:] and all(why in cell.why for cell in cells)]
+
+
+def _legend(cells: Sequence[PageCell], titles: Sequence[str], warned: Collection[str]) -> Markup:
     """What a place in a table is, the packages in it, and the signs that these cells have."""
     used = {cell.state for cell in cells}
     signs: list[tuple[Child, str]] = [
@@ -213,12 +255,13 @@ def _legend(cells: Sequence[PageCell], titles: Sequence[str], document: PageRepo
         for state, (sign, title, about) in STATES.items()
         if state in used
     ]
-    if any(_warned(cell, document) for cell in cells):
+    if any(cell.name in warned for cell in cells):
         signs.append((tag("span", "▲", class_="box"), "a warning: open the build to read it"))
     order = ", in this order:" if titles[1:] else "."
+    empty = "An empty place is not in the matrix."
     return tag(
         "aside",
-        tag("p", f"A row is a GPU, a column what the CPU runs. Each box is a build{order}"),
+        tag("p", f"A row is a GPU, a column what the CPU runs. {empty} Each box is a build{order}"),
         tag("ol", [tag("li", title) for title in titles]) if titles[1:] else None,
         tag("ul", [tag("li", sign, tag("span", about)) for sign, about in signs]),
         class_="legend about",
@@ -236,17 +279,25 @@ def _grid(cells: Sequence[PageCell], catalog: Catalog, links: LinksByName) -> Ma
     isas = [isa for isa in catalog.isas if any(cell.isa == isa for cell in cells)]
     isas += sorted({cell.isa for cell in cells} - set(isas))
     sms = sorted({cell.sm for cell in cells}, key=lambda sm: (len(sm), sm))
-    places = grouped(((cell.sm, cell.isa), links[cell.name]) for cell in cells)
+    places = grouped(((cell.sm, cell.isa), cell) for cell in cells)
     head = tag("tr", tag("th", "GPU", scope="col"), [tag("th", _broken(isa), scope="col") for isa in isas])
-    cells_of = {place: tag("div", own, class_="cells") for place, own in places.items()}
+    cells_of = {
+        place: tag("div", [links[cell.name] for cell in own], class_=f"cells w{_worst(own)}")
+        for place, own in places.items()
+    }
     rows = [
         tag("tr", _row_head(sm, cells, catalog), [tag("td", cells_of.get((sm, isa))) for isa in isas])
         for sm in sms
     ]
-    title = [first.toolkit or "CPU only", f"Python {first.python}", first.flavor]
-    caption = tag("caption", ", ".join(filter(None, title)))
+    caption = tag("caption", ", ".join(filter(None, [f"Python {first.python}", first.flavor])))
     table = tag("table", caption, tag("thead", head), tag("tbody", rows), class_="grid")
-    return tag("div", table, class_=f"place h{min(len(sms), MAX_GRID_ROWS)}")
+    return tag("div", table, class_="place")
+
+
+def _worst(cells: Sequence[PageCell]) -> int:
+    """The place, from 1, of the cell that a phone shows of them: what failed, else what is least far."""
+    far = (*BUILT, "generated", "foreign", "edited", "wanted", "building", "unhashed", "wrong", "failed")
+    return 1 + max(range(len(cells)), key=lambda place: (far.index(cells[place].state), -place))
 
 
 def _broken(isa: str) -> Child:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torchsmith.catalog import Catalog
-from torchsmith.core.text import duration
+from torchsmith.catalog.runs import drivers_of
+from torchsmith.core.text import duration, grouped, some_of
+from torchsmith.host.rank import driver_condition
+from torchsmith.record.estimate import estimate_row
 from torchsmith.webpage.document import STATES, PageBuild, PageCell, PageReport
 from torchsmith.webpage.markup import Child, Markup, tag
 
@@ -21,18 +24,32 @@ def address(name: str) -> str:
 
 def stories(document: PageReport, catalog: Catalog) -> Iterator[Markup]:
     """An article for each cell."""
+    places = grouped((_place(cell), cell) for cell in document.cells)
     for number, cell in enumerate(document.cells):
-        yield _story(number, cell, document, catalog)
+        yield _story(number, cell, places[_place(cell)] if cell.package else (), document, catalog)
 
 
-def _story(number: int, cell: PageCell, document: PageReport, catalog: Catalog) -> Markup:
+def _place(cell: PageCell) -> tuple[str, ...]:
+    """What the packages of one place in a table have in common."""
+    return cell.line, cell.cuda, cell.python, cell.flavor, cell.sm, cell.isa
+
+
+def _story(
+    number: int, cell: PageCell, beside: Sequence[PageCell], document: PageReport, catalog: Catalog
+) -> Markup:
     sign, title, about = STATES[cell.state]
     why = dict.fromkeys(cell.why)
+    others = [
+        (tag("a", f"{STATES[one.state][0]} {one.package}", href=f"#{address(one.name)}"), " ")
+        for one in beside
+        if one is not cell
+    ]
     return tag(
         "article",
         tag("a", "×", href="#matrix", class_="close", aria_label="Close"),
         tag("h3", cell.name, id=f"h{number}", tabindex="-1"),
         tag("p", tag("b", f"{sign} {title}", class_=f"s-{cell.state}"), f" {about}"),
+        tag("p", "Beside it: ", others) if others else None,
         tag("ul", [tag("li", reason) for reason in why], class_="why") if why else None,
         tag("dl", [(tag("dt", label), tag("dd", value)) for label, value in _facts(cell, catalog) if value]),
         _findings(cell, document),
@@ -47,9 +64,17 @@ def _facts(cell: PageCell, catalog: Catalog) -> Iterator[tuple[str, Child]]:
     gpu = next((gpu for gpu in catalog.gpus.values() if gpu.name == cell.sm), None)
     isa = catalog.isas.get(cell.isa)
     yield "package", f"{cell.package} {cell.version}".strip()
-    yield "GPU", f"{cell.sm}: {catalog.title_on(gpu, cell.system)}" if gpu else cell.sm
+    yield "GPU", f"{cell.sm}: {some_of(gpu.parts, 6)}" if gpu else cell.sm
+    toolkit = next((one for one in catalog.cuda.values() if str(one.version) == cell.cuda), None)
+    if gpu and toolkit:
+        needed = max(drivers_of(toolkit, windows=False)[0], gpu.min_driver)
+        yield "runs if", driver_condition(needed, [gpu], catalog)[1]
     yield "CPU", f"{isa.title} ({isa.platform})" if isa else cell.isa
     yield "GPU code", cell.toolkit
+    if cell.package and bool(toolkit) == bool(cell.cuda):
+        row = estimate_row(catalog, cell.package, bool(toolkit))
+        hours, memory = row.hours + row.gpu_hours, row.memory_gb(row.cores)
+        yield "to build", f"about {round(hours, 1):g} h and {memory:.0f} GB of memory on {row.cores} cores"
     yield "recipe", tag("code", cell.file) if cell.file else ""
     yield "derivation", tag("code", cell.derivation) if cell.derivation else ""
     yield "result", tag("code", cell.outputs[0]) if cell.outputs else ""

@@ -24,20 +24,25 @@ def views(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Ite
 def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Child:
     """Boxes to choose a machine in, and how to ask `pick`; the script fills those that depend on another."""
     cells = list(wanted)
-    archs = {cell.variant.arch for cell in cells}
+    archs = {str(cell.variant.arch) for cell in cells}
     offered = offer(cells, catalog)
+    listed = offered.listed()
+    built = [name for name, product in listed if product.arch in archs]
+    example = EXAMPLE if EXAMPLE in built else next(iter(built), "")
     groups = grouped(
-        (product.group, _option(name, product.key, selected=name == EXAMPLE and product.key in archs))
-        for product in offered.products
-        for name in product.names
+        (
+            product.maker,
+            _option(name + f" ({product.arch})" * bool(product.arch), product.key, selected=name == example),
+        )
+        for name, product in listed
     )
-    gpus = [tag("optgroup", options, label=group) if group else options for group, options in groups.items()]
+    gpus = [tag("optgroup", options, label=maker) if maker else options for maker, options in groups.items()]
     pythons = [str(python) for python in reversed(offered.pythons)]
     choices = {
         "gpu": ("GPU", gpus),
+        "driver": ("NVIDIA driver", ()),
         "system": ("System", ()),
         "cpu": ("CPU", ()),
-        "driver": ("NVIDIA driver", ()),
         "python": ("Python", [_option("any", ""), *(_option(python, python) for python in pythons)]),
         "workload": ("Use", [_option(name, name) for name in offered.workloads]),
     }
@@ -45,9 +50,10 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
         tag("div", tag("label", label, for_=name), tag("select", options, id=name))
         for name, (label, options) in choices.items()
     ]
+    more = tag("details", tag("summary", "More about the machine"), boxes[2:], id="more", open=True)
     form = tag(
         "div",
-        tag("div", boxes, class_="boxes"),
+        tag("div", boxes[:2], more, class_="boxes"),
         tag("div", id="answer", role="status"),
         class_="js mine",
     )
@@ -57,6 +63,7 @@ def _mine(document: PageReport, catalog: Catalog, wanted: Iterable[Cell]) -> Chi
     plain = "Choosing a machine here needs JavaScript. torchsmith pick does the same for any machine:"
     words = [(tag("span", word, class_="word"), " ") for word in command.split()]
     asked = tag("pre", words, tabindex="0", role="region", aria_label="Command")
+    asked = tag("div", asked, class_="command")
     return form, tag("p", about, class_="js"), tag("noscript", tag("p", plain)), asked
 
 

@@ -78,7 +78,7 @@
     box: table.closest(".place") || table,
     rows: [...table.querySelectorAll("tbody tr")].map((row) => ({ row, cells: cellsIn(row) })),
     cells: cellsIn(table),
-    home: table.closest(".package"),
+    homes: [table.closest(".package"), table.closest("details")].filter(Boolean),
   }));
   // The one cell of a table that the tab key reaches; the others are a matter of arrows.
   const stopAt = (table, cell) => {
@@ -107,13 +107,16 @@
     const none = (cells) => narrowed && !cells.some((cell) => cell.on);
     let shown = 0;
     for (const one of tables) {
-      const { box, rows, cells, home } = one;
+      const { box, rows, cells, homes: own } = one;
       const empty = none(cells);
       hide(box, empty);
       box.classList.toggle("later", !empty && ++shown > AT_ONCE);
       if (!empty) for (const { row, cells: own } of rows) hide(row, none(own));
       if (!empty) stopAt(one, one.stop.on ? one.stop : cells.find((cell) => cell.on));
-      homes.set(home, (homes.get(home) || false) || !empty);
+      for (const home of own) {
+        homes.set(home, homes.get(home) || !empty);
+        if (narrowed && !empty) home.open = true; // of one that is folded
+      }
     }
     for (const [home, shown] of homes) hide(home, !shown);
     requestAnimationFrame(() => tables.forEach(({ box }) => box.classList.remove("later")));
@@ -270,8 +273,7 @@
     const name = quoted(cell.n);
     title("Commands");
     const run = (verb) => command(`torchsmith ${verb}${data.where} ${name}`);
-    if (cell.s === "impossible") parts.push(run("show"));
-    else if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), run("show"));
+    if (!cell.f) parts.push(...mine.commands.map((words) => command(words.replaceAll("{name}", name))), run("show"));
     else {
       if (cell.s === "unhashed") parts.push(run("fix-hashes"));
       parts.push(run("build"), command(`nix-build ${quoted(data.folder ? `${data.folder}/${cell.f}` : cell.f)}`));
@@ -349,7 +351,7 @@
   box("system").addEventListener("change", offerCpus);
   offerMachines();
   const answer = () => {
-    const product = box("gpu").selectedOptions[0].text;
+    const product = box("gpu").selectedOptions[0].text.replace(/ \(\w+\)$/, "");
     const text = (index) => mine.words[index].replaceAll("{gpu}", product);
     const [gpu, system, cpu, driver, python, workload] = BOXES.map((name) => box(name).value);
     const place = driver ? machine().drivers.indexOf(driver) + 1 : 0;
@@ -358,18 +360,19 @@
     const column = mine.pythons.indexOf(python) + 1;
     const [name, lines, idle] = mine.builds[builds[column][mine.workloads.indexOf(workload)]];
     const wheels = mine.wheels[offered[column]];
-    const reasons = make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
+    const list = (lines) => make("ul", {}, ...lines.map((line) => make("li", {}, text(line))));
     const cell = byName.get(name) || {};
     const first = !idle && ["verified", "published"].includes(cell.s); // before the wheels
     const warnings = (cell.w || []).map((index) => data.findings[index]).filter((one) => one[1] !== "note");
     const remarks = warnings.map((one) => make("p", { class: `f-${one[1]}` }, `${one[1]} ${one[0]}: ${one[2]}`));
     const commands = mine.commands.map((words) => command(words.replaceAll("{name}", name)));
-    const offers = wheels.map((lines) => {
-      const parts = lines.map((line, place) => (place % 2 ? command(text(line)) : make("p", {}, text(line))));
-      return make("div", { class: "answer" }, ...parts);
+    const offers = wheels.map(([pip, when, newer, title, ...facts]) => {
+      const other = mine.words[newer] ? [make("p", {}, text(when)), command(text(newer))] : [];
+      return make("div", { class: "answer" }, make("h3", {}, text(title)), list(facts), command(text(pip)), ...other);
     });
     const kind = warnings.length ? "answer doubtful" : "answer";
-    const build = () => make("div", { class: kind }, make("h3", {}, linkTo(name)), ...remarks, reasons, ...commands);
+    const heading = make("h3", {}, "Compiled for it: ", linkTo(name));
+    const build = () => make("div", { class: kind }, heading, ...remarks, list(lines), ...commands);
     const own = name ? build() : make("p", {}, text(lines[0]));
     const asked = [`torchsmith pick${data.where}`, cpu === system ? `--system ${system}` : `--cpu ${cpu}`];
     if (machine().gpu) asked.push(`--gpu ${/^(gfx|none)/.test(machine().gpu) ? machine().gpu : quoted(product)}`);
@@ -383,6 +386,9 @@
     );
   };
   for (const name of BOXES) box(name).addEventListener("change", answer);
+  box("more").open = matchMedia("(min-width: 40rem)").matches;
+  const asked = document.querySelector("#mine > .command");
+  asked.append(copy(asked.textContent.trim()));
   answer(); // an example, until something else is chosen
   document.documentElement.classList.add("scripted");
 })();
