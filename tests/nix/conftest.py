@@ -33,7 +33,8 @@ def building_nix(tmp_path_factory: pytest.TempPathFactory) -> Nix:
     names = {"NIX_STORE_DIR": "store", "NIX_STATE_DIR": "var", "NIX_LOG_DIR": "log", "NIX_CONF_DIR": "conf"}
     env = {name: str(root / folder) for name, folder in names.items()} | {"HOME": str(root)}
     (root / "conf").mkdir()
-    (root / "conf/nix.conf").write_text("sandbox = false\nbuild-users-group =\nsubstitute = false\nfsync-metadata = false\n")
+    settings = ("sandbox = false", "build-users-group =", "substitute = false", "fsync-metadata = false")
+    (root / "conf/nix.conf").write_text("\n".join(settings) + "\n")
     return replace(find_nix(), store="", env=env)
 
 
