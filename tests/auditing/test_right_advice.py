@@ -220,6 +220,20 @@ def test_a_later_line_may_keep_the_flags_in_many_ways(line: str) -> None:
     assert "TS502" not in [one.rule for one in told(NAME, ("export TERM=dumb", line))]
 
 
+def without_effect(text: str) -> int:
+    found = findings_of("pytorch-python313-cuda12_8-sm86-avx2", text)
+    return [one.rule for one in found].count("TS502")
+
+
+@pytest.mark.parametrize("between", ["", "\\\n     "])
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_one_export_may_set_several_variables(between: str, quote: str) -> None:
+    text = TWO_USES.replace("TARGET", "8.6").replace(" CFLAGS=", f" {between}CFLAGS=")
+    text = text.replace('"-mavx2 -mfma -mf16c"', f"{quote}-mavx2 -mfma -mf16c{quote}")
+    assert without_effect(text) == 0
+    assert without_effect(re.sub(r"(?<!X)CFLAGS=.*", "CFLAGS=-O3", text)) == 1
+
+
 def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
     name = "pytorch-python313-cuda12_8-sm70-armv8_2"
     [finding] = [one for one in findings_of(name, RIGHT[NAME]) if one.rule == "TS404"]

@@ -139,7 +139,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     for export in subject.body.exports:
         variable, inherited = (
             export.variable,
-            rf"\bexport\b[^\n;]*\b{export.variable}\b|\b{export.variable}\s+=",
+            rf"\bexport\b(?:\\\n|[^\n;])*\b{export.variable}\b|\b{export.variable}\s+=",
         )
         if variable in ("CXXFLAGS", "CFLAGS") and not re.search(inherited, subject.code):
             message = f"{variable} is set without export: the compiler does not get it"

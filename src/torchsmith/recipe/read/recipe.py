@@ -52,8 +52,13 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 WORD = r"(?:\"(?:\\[\s\S]|[^\"\\])*\"|'[^']*'|\\[\s\S]|[^\s;\"'\\])*"
-EXPORT = re.compile(rf"(?:^|(?<=;))[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
-COMMAND = re.compile(r"[ \t]+[^\s;&|#]")  # behind an assignment that is for one command alone
+ASSIGNMENT = re.compile(rf"([A-Za-z_]\w*)(\+?)=({WORD})")
+BETWEEN = r"(?:[ \t]|\\\n)"
+# Assignments of one command line, and the start of the command that they are for alone.
+ASSIGNMENTS = re.compile(
+    rf"(?:^|(?<=;)){BETWEEN}*(export{BETWEEN}+)?((?:[A-Za-z_]\w*\+?={WORD}{BETWEEN}*)+)([^\s;&|#\"'])?",
+    re.MULTILINE,
+)
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -296,12 +301,10 @@ class Recipe(RecipeTree):
             quotes = 1 if node.type == "string_expression" else 2
             begin = node.start_byte + quotes
             raw = self.syntax.data[begin : node.end_byte - quotes].decode()
-            written, folded = (list(EXPORT.finditer(text)) for text in (raw, self.folder.text(node)))
-            filled = [match[1] for match in written] == [match[1] for match in folded]
-            for match, assignment in zip(written, folded if filled else written, strict=True):
-                before = raw[: match.start(1)]
-                start, end = begin + len(before.encode()), begin + len(raw[: match.end()].encode())
-                for_one = "export" not in match[0] and COMMAND.match(raw, match.end()) is not None
+            written, folded = (list(_assigned(text)) for text in (raw, self.folder.text(node)))
+            filled = [match[1] for match, _ in written] == [match[1] for match, _ in folded]
+            for (match, for_one), (assignment, _) in zip(written, folded if filled else written, strict=True):
+                start, end = (begin + len(raw[:at].encode()) for at in match.span())
                 open_quote = assignment.string[assignment.end() : assignment.end() + 1] in ('"', "'")
                 value = "${" if open_quote else assignment[3].strip("\"'")
                 certain = always and filled and not (for_one or assignment[2])
@@ -388,6 +391,13 @@ class Recipe(RecipeTree):
             if lookup(self.syntax, node, name).kind == "unbound":
                 first[name] = node
         return tuple((name, self.syntax.span(node)) for name, node in first.items())
+
+
+def _assigned(shell: str) -> Iterator[tuple[re.Match[str], bool]]:
+    """The assignments in shell code, and whether each is for one command alone."""
+    for line in ASSIGNMENTS.finditer(shell):
+        for assignment in ASSIGNMENT.finditer(shell, *line.span(2)):
+            yield assignment, not line[1] and bool(line[3])
 
 
 def _filled(shell: str, known: Mapping[str, Export]) -> str:
