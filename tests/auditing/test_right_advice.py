@@ -234,6 +234,24 @@ def test_one_export_may_set_several_variables(between: str, quote: str) -> None:
     assert without_effect(re.sub(r"(?<!X)CFLAGS=.*", "CFLAGS=-O3", text)) == 1
 
 
+ATTRIBUTES = [
+    'env = (old.env or { }) // { NIX_CFLAGS_COMPILE = (old.env.NIX_CFLAGS_COMPILE or "") + " FLAGS"; };',
+    'env = old.env // { NIX_CFLAGS_COMPILE = toString ([ "-O3" ] ++ march); };',
+    "env = old.env // { CXXFLAGS = toString march; CFLAGS = toString march; };",
+    'CXXFLAGS = lib.concatStringsSep " " march; CFLAGS = "FLAGS";',
+]
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("flags", ["-mavx2 -mfma -mf16c", "-O3"])
+def test_attributes_have_flags_whatever_their_list_is_called(attributes: str, flags: str) -> None:
+    phase = re.compile(r"preConfigure = .*?'';\n", re.DOTALL)
+    march = " ".join(f'"{flag}"' for flag in flags.split())
+    text = phase.sub(attributes.replace('FLAGS"', '${toString march}"'), TWO_USES)
+    text = text.replace("let gpuArch =", f"let march = [ {march} ]; gpuArch =").replace("TARGET", "8.6")
+    assert bool(without_effect(text)) == (flags == "-O3")
+
+
 def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
     name = "pytorch-python313-cuda12_8-sm70-armv8_2"
     [finding] = [one for one in findings_of(name, RIGHT[NAME]) if one.rule == "TS404"]

@@ -9,9 +9,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torchsmith.matrix.variant import package_name
+from torchsmith.recipe.read.fold import MAX_DEPTH, OPTIONAL
 from torchsmith.recipe.read.located import (
     Export,
     FetchedSource,
@@ -28,7 +29,7 @@ from torchsmith.recipe.read.located import (
     Wrapper,
     as_text,
 )
-from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
+from torchsmith.recipe.read.nixpkgs import ENDS, body_of, nixpkgs_imports, override_kind, package_scope
 from torchsmith.recipe.read.scope import formal_nodes, lookup, names_of_all, resolved, unwrapped
 from torchsmith.recipe.read.syntax import Span, part
 from torchsmith.recipe.read.tree import RecipeTree
@@ -59,6 +60,7 @@ ASSIGNMENTS = re.compile(
     rf"(?:^|(?<=;)){BETWEEN}*(export{BETWEEN}+)?((?:[A-Za-z_]\w*\+?={WORD}{BETWEEN}*)+)([^\s;&|#\"'])?",
     re.MULTILINE,
 )
+CPU_FLAG = re.compile(r"(?<![\w-])-m")
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -310,6 +312,41 @@ class Recipe(RecipeTree):
                 certain = always and filled and not (for_one or assignment[2])
                 yield match[1], value, self.syntax.span_at(start, end), certain
 
+    def flagged(self, *names: str) -> list[str]:
+        """Those of the names that are bound to CPU flags, or to what only an evaluation could say; each as
+        often as it is bound so."""
+        return [name for name in names for one in self._named(name) if self._may_flag(one.expression)]
+
+    def _may_flag(self, node: Node, depth: int = 0) -> bool:
+        """Whether CPU flags are in an expression or in what its names mean, or may be."""
+        node = resolved(self.syntax, node)
+        value = self.folder.fold(node)
+        if isinstance(value, str) or node.type == "string_fragment" or depth > MAX_DEPTH:
+            text = value if isinstance(value, str) else self.syntax.text(node)
+            return CPU_FLAG.search(text) is not None
+        if node.type == "variable_expression":
+            meaning = lookup(self.syntax, node, self.syntax.text(node))
+            return meaning.kind != "builtin" and not self._is_old(meaning.home)
+        parts = node.named_children
+        if node.type == "apply_expression":
+            function, parts = self.folder.call(node)
+            library, _, name = function.rpartition(".")
+            parts = parts[1:] if name in OPTIONAL else parts
+            if not library.endswith(("lib", "builtins")) and name not in OPTIONAL:
+                parts = [_called(node), *parts]
+        elif node.type in ENDS and node.type != "binary_expression":
+            parts = [part(node, ENDS[node.type])]
+        elif node.type == "if_expression":
+            parts = [part(node, "consequence"), part(node, "alternative")]
+        return any(self._may_flag(child, depth + 1) for child in parts)
+
+    def _is_old(self, function: Node | None) -> bool:
+        """Whether a function is that of an override, whose argument has what was set before."""
+        while function is not None and function.type in ("function_expression", "parenthesized_expression"):
+            function = function.parent
+        applied = function is not None and function.type == "apply_expression"
+        return applied and override_kind(self.syntax, part(cast("Node", function), "function")) is not None
+
     # ---- names
 
     def search_paths(self, name: str) -> Iterator[Span]:
@@ -391,6 +428,13 @@ class Recipe(RecipeTree):
             if lookup(self.syntax, node, name).kind == "unbound":
                 first[name] = node
         return tuple((name, self.syntax.span(node)) for name, node in first.items())
+
+
+def _called(node: Node) -> Node:
+    """The function of a curried call."""
+    while node.type == "apply_expression":
+        node = part(node, "function")
+    return node
 
 
 def _assigned(shell: str) -> Iterator[tuple[re.Match[str], bool]]:
