@@ -252,6 +252,15 @@ def test_attributes_have_flags_whatever_their_list_is_called(attributes: str, fl
     assert bool(without_effect(text)) == (flags == "-O3")
 
 
+@pytest.mark.parametrize("phase", ["old.preConfigure + flagged", "''\n ${flagged}\n''"])
+@pytest.mark.parametrize("flag", ["-mavx2", "-O3"])
+def test_a_phase_has_the_flags_of_a_text_that_it_names(phase: str, flag: str) -> None:
+    text = re.sub(r"preConfigure = .*?'';", lambda _: f"preConfigure = {phase};", TWO_USES, flags=re.DOTALL)
+    snippet = f"""flagged = ''\n  export NIX_CFLAGS_COMPILE+=" {flag}"\n'';"""
+    text = text.replace("let gpuArch =", f"let {snippet} gpuArch =").replace("TARGET", "8.6")
+    assert bool(without_effect(text)) == (flag == "-O3")
+
+
 def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
     name = "pytorch-python313-cuda12_8-sm70-armv8_2"
     [finding] = [one for one in findings_of(name, RIGHT[NAME]) if one.rule == "TS404"]

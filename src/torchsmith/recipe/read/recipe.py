@@ -31,7 +31,7 @@ from torchsmith.recipe.read.located import (
 )
 from torchsmith.recipe.read.nixpkgs import ENDS, body_of, nixpkgs_imports, override_kind, package_scope
 from torchsmith.recipe.read.scope import formal_nodes, lookup, names_of_all, resolved, unwrapped
-from torchsmith.recipe.read.syntax import Span, part
+from torchsmith.recipe.read.syntax import Span, Syntax, part
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class Recipe(RecipeTree):
 
     def _assignments(self, phase: Node) -> Iterator[tuple[str, str, Span, bool]]:
         """The assignments in shell code: variable, value, place, and whether nothing of before is left."""
-        for node, always in _strings_in(phase):
+        for node, always in _strings_in(self.syntax, phase):
             if not self.alive(node):
                 continue
             quotes = 1 if node.type == "string_expression" else 2
@@ -449,15 +449,20 @@ def _filled(shell: str, known: Mapping[str, Export]) -> str:
     return USED.sub(lambda used: known[used[1]].value if used[1] in known else used[0], shell)
 
 
-def _strings_in(node: Node, always: bool = True) -> Iterator[tuple[Node, bool]]:
-    """The strings that an expression joins with `+`, in order, and whether no condition is around them."""
+def _strings_in(syntax: Syntax, node: Node, always: bool = True) -> Iterator[tuple[Node, bool]]:
+    """The strings that an expression joins, in order, also by a name, and whether no condition is around
+    them."""
+    node = resolved(syntax, node)
     if node.type in ("string_expression", "indented_string_expression"):
-        yield node, always
-    elif node.type in ("binary_expression", "parenthesized_expression", "if_expression"):
         for child in node.named_children:
-            yield from _strings_in(child, always and node.type != "if_expression")
+            if child.type == "interpolation":
+                yield from _strings_in(syntax, part(child, "expression"), always)
+        yield node, always
+    elif node.type in ("binary_expression", "if_expression"):
+        for child in node.named_children:
+            yield from _strings_in(syntax, child, always and node.type != "if_expression")
     elif node.type == "apply_expression":  # lib.optionalString condition TEXT
-        yield from _strings_in(part(node, "argument"), always=False)
+        yield from _strings_in(syntax, part(node, "argument"), always=False)
 
 
 def targets_in(value: Value) -> tuple[str, ...]:
