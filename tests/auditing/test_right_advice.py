@@ -220,6 +220,47 @@ def test_a_later_line_may_keep_the_flags_in_many_ways(line: str) -> None:
     assert "TS502" not in [one.rule for one in told(NAME, ("export TERM=dumb", line))]
 
 
+def without_effect(text: str) -> int:
+    found = findings_of("pytorch-python313-cuda12_8-sm86-avx2", text)
+    return [one.rule for one in found].count("TS502")
+
+
+@pytest.mark.parametrize("between", ["", "\\\n     "])
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_one_export_may_set_several_variables(between: str, quote: str) -> None:
+    text = TWO_USES.replace("TARGET", "8.6").replace(" CFLAGS=", f" {between}CFLAGS=")
+    text = text.replace('"-mavx2 -mfma -mf16c"', f"{quote}-mavx2 -mfma -mf16c{quote}")
+    assert without_effect(text) == 0
+    assert without_effect(re.sub(r"(?<!X)CFLAGS=.*", "CFLAGS=-O3", text)) == 1
+
+
+ATTRIBUTES = [
+    'env = (old.env or { }) // { NIX_CFLAGS_COMPILE = (old.env.NIX_CFLAGS_COMPILE or "") + " FLAGS"; };',
+    'env = old.env // { NIX_CFLAGS_COMPILE = toString ([ "-O3" ] ++ march); };',
+    "env = old.env // { CXXFLAGS = toString march; CFLAGS = toString march; };",
+    'CXXFLAGS = lib.concatStringsSep " " march; CFLAGS = "FLAGS";',
+]
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("flags", ["-mavx2 -mfma -mf16c", "-O3"])
+def test_attributes_have_flags_whatever_their_list_is_called(attributes: str, flags: str) -> None:
+    phase = re.compile(r"preConfigure = .*?'';\n", re.DOTALL)
+    march = " ".join(f'"{flag}"' for flag in flags.split())
+    text = phase.sub(attributes.replace('FLAGS"', '${toString march}"'), TWO_USES)
+    text = text.replace("let gpuArch =", f"let march = [ {march} ]; gpuArch =").replace("TARGET", "8.6")
+    assert bool(without_effect(text)) == (flags == "-O3")
+
+
+@pytest.mark.parametrize("phase", ["old.preConfigure + flagged", "''\n ${flagged}\n''"])
+@pytest.mark.parametrize("flag", ["-mavx2", "-O3"])
+def test_a_phase_has_the_flags_of_a_text_that_it_names(phase: str, flag: str) -> None:
+    text = re.sub(r"preConfigure = .*?'';", lambda _: f"preConfigure = {phase};", TWO_USES, flags=re.DOTALL)
+    snippet = f"""flagged = ''\n  export NIX_CFLAGS_COMPILE+=" {flag}"\n'';"""
+    text = text.replace("let gpuArch =", f"let {snippet} gpuArch =").replace("TARGET", "8.6")
+    assert bool(without_effect(text)) == (flag == "-O3")
+
+
 def test_a_card_may_be_in_a_machine_that_the_catalog_does_not_know() -> None:
     name = "pytorch-python313-cuda12_8-sm70-armv8_2"
     [finding] = [one for one in findings_of(name, RIGHT[NAME]) if one.rule == "TS404"]

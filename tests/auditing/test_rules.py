@@ -441,6 +441,13 @@ def test_repositories_further_down_are_found(tmp_path: Path) -> None:
     assert audit((tmp_path,)).recipes == 2
 
 
+def test_files_of_installed_python_packages_are_not_read(tmp_path: Path) -> None:
+    (installed := tmp_path / "env/lib/python3.13/site-packages/tool").mkdir(parents=True)
+    (installed / "torch.nix").write_text("@HEADER@")
+    (tmp_path / "own.nix").write_text("{ }")
+    assert audit((tmp_path,)).searched == 1
+
+
 def test_recipes_that_were_just_generated_carry_no_note(tmp_path: Path) -> None:
     (tmp_path / "torchsmith.toml").write_text(TOML)
     apply(ApplyRequest(workspace=tmp_path, git=False))

@@ -24,7 +24,10 @@ LIBRARIES = ("magma", "nccl", "cudnn")
 # Package sets and settings, rightly spelled or not, and packages with CUDA in their name.
 CUDA = r"cuda[A-Z]\w*|enableCuda\w*|cudatoolkit\w*|(?:pytorch|tensorflow)WithCuda|rocmPackages\w*"
 # Folders that hold no source; recipes below .flox are found as Flox finds them.
-SKIPPED = ("node_modules", "result", ".git", ".hg", ".jj", ".direnv", ".venv", ".tox", ".cache", ".flox")
+SKIPPED = (
+    "node_modules", "site-packages", "result",
+    ".git", ".hg", ".jj", ".direnv", ".venv", ".tox", ".cache", ".flox",
+)  # fmt: skip
 
 
 def nix_files(root: Path, templates: Iterable[str] = ()) -> list[Path]:

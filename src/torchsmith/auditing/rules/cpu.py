@@ -41,7 +41,6 @@ FILLED_IN = re.compile(r"\$\{(?![A-Z_]+[}:])")
 # An interpolation that only an evaluation could fill, or flags; what the shell fills is in capitals.
 FILLED = re.compile(r"\$\{(?![A-Z_]+[}:])|(?<!\w)-m")
 VARIABLE = re.compile(r"\$\{?(\w+)")
-WRAPPER_FLAGS = re.compile(r"NIX_CFLAGS_COMPILE(?:\s*=\s+[^;]*|\+=[^;\n]*)([fF]lags|-m)")
 SWITCHED_OFF = re.compile(r"(USE_(?<!\wUSE_)[A-Z0-9_]+)\s*=\s*\"?(0|OFF|false)\b")
 
 
@@ -139,7 +138,7 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
     for export in subject.body.exports:
         variable, inherited = (
             export.variable,
-            rf"\bexport\b[^\n;]*\b{export.variable}\b|\b{export.variable}\s+=",
+            rf"\bexport\b(?:\\\n|[^\n;])*\b{export.variable}\b|\b{export.variable}\s+=",
         )
         if variable in ("CXXFLAGS", "CFLAGS") and not re.search(inherited, subject.code):
             message = f"{variable} is set without export: the compiler does not get it"
@@ -153,8 +152,8 @@ def flags_reach_the_compiler(subject: Subject, isa: Isa) -> Iterator[Defect]:
         or any(map(subject.bound, VARIABLE.findall(export.value)))
     ]
     exported = [export.variable for export in passing if export.last]
-    attributes = re.findall(r"(C(?<!\wC)(?:XX)?FLAGS)\s+=\s+[^;\n]*(?:[fF]lags|-m)", subject.code)
-    if "NIX_CFLAGS_COMPILE" in exported or WRAPPER_FLAGS.search(subject.code):
+    attributes = subject.body.flagged("CXXFLAGS", "CFLAGS", "NIX_CFLAGS_COMPILE")
+    if "NIX_CFLAGS_COMPILE" in (*exported, *attributes):
         return
     variables = exported + [attribute for attribute in attributes if attribute not in exported]
     listed = [*_lists(subject), *(listed for listed in subject.body.cpu_flags if listed.name == "flags")]

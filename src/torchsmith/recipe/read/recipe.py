@@ -9,9 +9,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torchsmith.matrix.variant import package_name
+from torchsmith.recipe.read.fold import MAX_DEPTH, OPTIONAL
 from torchsmith.recipe.read.located import (
     Export,
     FetchedSource,
@@ -28,9 +29,9 @@ from torchsmith.recipe.read.located import (
     Wrapper,
     as_text,
 )
-from torchsmith.recipe.read.nixpkgs import body_of, nixpkgs_imports, override_kind, package_scope
+from torchsmith.recipe.read.nixpkgs import ENDS, body_of, nixpkgs_imports, override_kind, package_scope
 from torchsmith.recipe.read.scope import formal_nodes, lookup, names_of_all, resolved, unwrapped
-from torchsmith.recipe.read.syntax import Span, part
+from torchsmith.recipe.read.syntax import Span, Syntax, part
 from torchsmith.recipe.read.tree import RecipeTree
 
 if TYPE_CHECKING:
@@ -52,8 +53,14 @@ SPELLINGS: dict[str, GpuSpelling] = {
     "CUDAARCHS": "cmake-list",
 }
 WORD = r"(?:\"(?:\\[\s\S]|[^\"\\])*\"|'[^']*'|\\[\s\S]|[^\s;\"'\\])*"
-EXPORT = re.compile(rf"(?:^|(?<=;))[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)(\+?)=({WORD})", re.MULTILINE)
-COMMAND = re.compile(r"[ \t]+[^\s;&|#]")  # behind an assignment that is for one command alone
+ASSIGNMENT = re.compile(rf"([A-Za-z_]\w*)(\+?)=({WORD})")
+BETWEEN = r"(?:[ \t]|\\\n)"
+# Assignments of one command line, and the start of the command that they are for alone.
+ASSIGNMENTS = re.compile(
+    rf"(?:^|(?<=;)){BETWEEN}*(export{BETWEEN}+)?((?:[A-Za-z_]\w*\+?={WORD}{BETWEEN}*)+)([^\s;&|#\"'])?",
+    re.MULTILINE,
+)
+CPU_FLAG = re.compile(r"(?<![\w-])-m")
 USED = re.compile(r"\$\{?(\w+)(?::?-[^}]*)?\}?")
 GPU_EXPORT = re.compile(rb"(?:TORCH_CUDA_ARCH_LIST|CMAKE_CUDA_ARCHITECTURES|CUDAARCHS)=(?!\$TORCH)")
 
@@ -290,22 +297,55 @@ class Recipe(RecipeTree):
 
     def _assignments(self, phase: Node) -> Iterator[tuple[str, str, Span, bool]]:
         """The assignments in shell code: variable, value, place, and whether nothing of before is left."""
-        for node, always in _strings_in(phase):
+        for node, always in _strings_in(self.syntax, phase):
             if not self.alive(node):
                 continue
             quotes = 1 if node.type == "string_expression" else 2
             begin = node.start_byte + quotes
             raw = self.syntax.data[begin : node.end_byte - quotes].decode()
-            written, folded = (list(EXPORT.finditer(text)) for text in (raw, self.folder.text(node)))
-            filled = [match[1] for match in written] == [match[1] for match in folded]
-            for match, assignment in zip(written, folded if filled else written, strict=True):
-                before = raw[: match.start(1)]
-                start, end = begin + len(before.encode()), begin + len(raw[: match.end()].encode())
-                for_one = "export" not in match[0] and COMMAND.match(raw, match.end()) is not None
+            written, folded = (list(_assigned(text)) for text in (raw, self.folder.text(node)))
+            filled = [match[1] for match, _ in written] == [match[1] for match, _ in folded]
+            for (match, for_one), (assignment, _) in zip(written, folded if filled else written, strict=True):
+                start, end = (begin + len(raw[:at].encode()) for at in match.span())
                 open_quote = assignment.string[assignment.end() : assignment.end() + 1] in ('"', "'")
                 value = "${" if open_quote else assignment[3].strip("\"'")
                 certain = always and filled and not (for_one or assignment[2])
                 yield match[1], value, self.syntax.span_at(start, end), certain
+
+    def flagged(self, *names: str) -> list[str]:
+        """Those of the names that are bound to CPU flags, or to what only an evaluation could say; each as
+        often as it is bound so."""
+        return [name for name in names for one in self._named(name) if self._may_flag(one.expression)]
+
+    def _may_flag(self, node: Node, depth: int = 0) -> bool:
+        """Whether CPU flags are in an expression or in what its names mean, or may be."""
+        node = resolved(self.syntax, node)
+        value = self.folder.fold(node)
+        if isinstance(value, str) or node.type == "string_fragment" or depth > MAX_DEPTH:
+            text = value if isinstance(value, str) else self.syntax.text(node)
+            return CPU_FLAG.search(text) is not None
+        if node.type == "variable_expression":
+            meaning = lookup(self.syntax, node, self.syntax.text(node))
+            return meaning.kind != "builtin" and not self._is_old(meaning.home)
+        parts = node.named_children
+        if node.type == "apply_expression":
+            function, parts = self.folder.call(node)
+            library, _, name = function.rpartition(".")
+            parts = parts[1:] if name in OPTIONAL else parts
+            if not library.endswith(("lib", "builtins")) and name not in OPTIONAL:
+                parts = [_called(node), *parts]
+        elif node.type in ENDS and node.type != "binary_expression":
+            parts = [part(node, ENDS[node.type])]
+        elif node.type == "if_expression":
+            parts = [part(node, "consequence"), part(node, "alternative")]
+        return any(self._may_flag(child, depth + 1) for child in parts)
+
+    def _is_old(self, function: Node | None) -> bool:
+        """Whether a function is that of an override, whose argument has what was set before."""
+        while function is not None and function.type in ("function_expression", "parenthesized_expression"):
+            function = function.parent
+        applied = function is not None and function.type == "apply_expression"
+        return applied and override_kind(self.syntax, part(cast("Node", function), "function")) is not None
 
     # ---- names
 
@@ -390,20 +430,39 @@ class Recipe(RecipeTree):
         return tuple((name, self.syntax.span(node)) for name, node in first.items())
 
 
+def _called(node: Node) -> Node:
+    """The function of a curried call."""
+    while node.type == "apply_expression":
+        node = part(node, "function")
+    return node
+
+
+def _assigned(shell: str) -> Iterator[tuple[re.Match[str], bool]]:
+    """The assignments in shell code, and whether each is for one command alone."""
+    for line in ASSIGNMENTS.finditer(shell):
+        for assignment in ASSIGNMENT.finditer(shell, *line.span(2)):
+            yield assignment, not line[1] and bool(line[3])
+
+
 def _filled(shell: str, known: Mapping[str, Export]) -> str:
     """Shell text with the values of variables that are known."""
     return USED.sub(lambda used: known[used[1]].value if used[1] in known else used[0], shell)
 
 
-def _strings_in(node: Node, always: bool = True) -> Iterator[tuple[Node, bool]]:
-    """The strings that an expression joins with `+`, in order, and whether no condition is around them."""
+def _strings_in(syntax: Syntax, node: Node, always: bool = True) -> Iterator[tuple[Node, bool]]:
+    """The strings that an expression joins, in order, also by a name, and whether no condition is around
+    them."""
+    node = resolved(syntax, node)
     if node.type in ("string_expression", "indented_string_expression"):
-        yield node, always
-    elif node.type in ("binary_expression", "parenthesized_expression", "if_expression"):
         for child in node.named_children:
-            yield from _strings_in(child, always and node.type != "if_expression")
+            if child.type == "interpolation":
+                yield from _strings_in(syntax, part(child, "expression"), always)
+        yield node, always
+    elif node.type in ("binary_expression", "if_expression"):
+        for child in node.named_children:
+            yield from _strings_in(syntax, child, always and node.type != "if_expression")
     elif node.type == "apply_expression":  # lib.optionalString condition TEXT
-        yield from _strings_in(part(node, "argument"), always=False)
+        yield from _strings_in(syntax, part(node, "argument"), always=False)
 
 
 def targets_in(value: Value) -> tuple[str, ...]:
