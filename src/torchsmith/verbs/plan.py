@@ -292,7 +292,8 @@ def _print_notes(report: ChangeReport, line: Printer) -> None:
     if report.uncommitted and not report.written:
         line(f"not committed yet: {some_of(report.uncommitted)}; apply --commit commits them")
     if report.unusable:
-        line(f"no machine can use {counted(report.unusable, 'build')}; torchsmith list says why", "yellow")
+        lists = command("list", workspace=report.root)
+        line(f"no machine can use {counted(report.unusable, 'build')}; {lists} says why", "yellow")
     if report.renamed:
         names = [f"{old} becomes {new}" for old, new in report.renamed.values()]
         line(f"pname changes, and with it the name in the store: {some_of(names)}", "yellow")
