@@ -152,6 +152,13 @@ def test_apply_without_a_committer_writes_nothing(
     assert call("apply").code in (0, 1)  # no commit was begun that would stop the next run
 
 
+def test_a_cell_without_a_package_is_asked_for_in_every_package(tmp_path: Path, call: Call) -> None:
+    for folder, name in (("one", RIGHT), ("two", RIGHT.removeprefix("pytorch-"))):
+        assert call("init", tmp_path / folder, "--cell", name).code == 0
+    one, two = ((tmp_path / folder / "torchsmith.toml").read_text() for folder in ("one", "two"))
+    assert one == two
+
+
 def test_a_plan_says_which_kept_recipes_have_warnings_and_apply_what_is_left(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
