@@ -252,6 +252,16 @@ def test_a_built_in_package_is_added_without_asking_nix(
     assert "xformers" not in (root / "torchsmith.toml").read_text()
 
 
+def test_a_package_is_added_to_builds_that_are_named_one_by_one(tmp_path: Path, call: Call) -> None:
+    assert call("init", tmp_path, "--cell", f"pytorch-python313-cuda12_8-sm90-{ISA}").code == 0
+    before = (tmp_path / "torchsmith.toml").read_text()
+    assert call("package", "add", "vllm", "-w", tmp_path).code == 0
+    assert f"vllm-python313-cuda12_8-sm90-{ISA}" in call("list", "--names", "-w", tmp_path).out.split()
+    assert call("package", "remove", "vllm", "-w", tmp_path).code == 0
+    after = (tmp_path / "torchsmith.toml").read_text()
+    assert tomllib.loads(after) == tomllib.loads(before)
+
+
 def test_a_package_that_another_needs_stays(root: Path, call: Call) -> None:
     (root / "catalog").mkdir()
     entry = '[{}]\ntitle = "x"\nattr = "{}"\nneeds = ["pytorch"{}]\nsource = "a test"\n'

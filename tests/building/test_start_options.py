@@ -18,6 +18,16 @@ def test_the_sample_sees_the_machine_s_compiler_in_a_store_of_our_own(small: boo
     assert ("extra-sandbox-paths" in options.arguments()) is (small and bool(store))
 
 
+def test_trees_are_recorded_as_a_later_command_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree").mkdir()
+    monkeypatch.chdir(tmp_path)
+    words = [str(tmp_path / "tree"), f"{'a' * 40}={tmp_path / 'tree'}"]
+    assert BuildRequest(nixpkgs=("tree", f"{'a' * 40}=tree")).spec.nixpkgs == words
+    assert BuildRequest(nixpkgs=("sample",)).spec.nixpkgs == ["sample"]
+
+
 def test_results_are_verified_only_if_that_is_asked_for() -> None:
     assert not BuildRequest().spec.verify
     assert BuildRequest(verify=True).spec.verify

@@ -152,6 +152,13 @@ def test_apply_without_a_committer_writes_nothing(
     assert call("apply").code in (0, 1)  # no commit was begun that would stop the next run
 
 
+def test_a_cell_without_a_package_is_asked_for_in_every_package(tmp_path: Path, call: Call) -> None:
+    for folder, name in (("one", RIGHT), ("two", RIGHT.removeprefix("pytorch-"))):
+        assert call("init", tmp_path / folder, "--cell", name).code == 0
+    one, two = ((tmp_path / folder / "torchsmith.toml").read_text() for folder in ("one", "two"))
+    assert one == two
+
+
 def test_a_plan_says_which_kept_recipes_have_warnings_and_apply_what_is_left(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +212,7 @@ def test_a_fix_is_suggested_before_a_file_is_taken_over(
     assert call("audit", ".", "--fix").code == (0 if fixed else 1)
     checked = call("plan", "--check")
     assert checked.code == (0 if fixed else 1)
-    assert ("1 file would change with --adopt" in checked.err) is not fixed
+    assert ("skipped: --adopt replaces 1 file" in checked.err) is not fixed
 
 
 def test_a_plan_and_its_next_step_say_what_the_same_options_write(
@@ -219,7 +226,7 @@ def test_a_plan_and_its_next_step_say_what_the_same_options_write(
     assert call("apply", "--no-git").code == 1
     every = call("plan")
     assert ", 3 skipped;" in every.out.splitlines()[-1]
-    assert "next: torchsmith apply --adopt all   # takes 3 skipped files over" in every.err
+    assert "next: torchsmith apply --adopt all   # replaces 2 files, deletes 1 file" in every.err
     assert "+++" not in call("plan", "--diff").out
     path = repo.relative_to(tmp_path) / f".flox/pkgs/{RIGHT}.nix"
     one = call("plan", "--adopt", path)

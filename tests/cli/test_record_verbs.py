@@ -15,6 +15,7 @@ from tests.cli.conftest import Call
 from torchsmith.cli.completion import candidates
 from torchsmith.core.state import state_folder
 from torchsmith.record import JobRow, open_record
+from torchsmith.verbs.build import BuildRequest
 
 
 def test_status_says_which_results_the_store_no_longer_has(
@@ -44,6 +45,14 @@ def test_status_says_which_results_the_store_no_longer_has(
     monkeypatch.chdir(place.root)
     assert [name for name, _ in candidates(("runs", "log", ""))] == ["one", "two"]
     assert [name for name, _ in candidates(("runs", ""))] == ["log", "one", "two"]
+
+
+def test_what_remains_of_a_run_is_built_with_the_nixpkgs_of_the_run(place: Place, call: Call) -> None:
+    record = open_record(place.root)
+    spec = BuildRequest(recipes=("sm120",), nixpkgs=("sample",)).spec
+    record.end_run(record.start_run(spec.backend, spec.selectors, spec.nixpkgs), "stopped")
+    words = f"build sm120 --nixpkgs sample -w {place.root} "
+    assert f"next: torchsmith {words}" in call(*place.words("runs")).err
 
 
 def test_page_says_on_the_terminal_that_a_record_is_damaged(place: Place, tmp_path: Path, call: Call) -> None:

@@ -26,7 +26,7 @@ from torchsmith.core.state import WORKSPACE, make_state_folder, state_folder
 from torchsmith.nix.hashes import to_sri
 from torchsmith.publishing.clone import is_address, make_clone, source_of
 from torchsmith.publishing.committed import _is_twice
-from torchsmith.publishing.publish import LOCK, Publisher, by_repository, missing
+from torchsmith.publishing.publish import LOCK, Publisher, missing, require_environments
 from torchsmith.publishing.verified import why_unverified
 from torchsmith.record import Built, Record, VerificationRow, open_record
 from torchsmith.verbs.apply import ApplyRequest, apply
@@ -190,6 +190,29 @@ def test_one_push_then_every_package_from_that_commit(ready: Place, tmp_path: Pa
     again = call(*ready.words("publish", "--org", "us", "--json"))
     assert set(states(again).values()) == {"published before"}
     assert len(catalog(tmp_path)) == 2
+
+
+@pytest.mark.needs("nix")
+def test_packages_of_one_repository_are_published_from_their_folders(
+    ready: Place, tmp_path: Path, call: Call
+) -> None:
+    for repo in REPOSITORIES:
+        shutil.rmtree(ready.root / repo / ".git")
+    git(tmp_path, "init", "--quiet", "--bare", "all.git")
+    git(ready.root, "init", "--quiet", "--initial-branch=main")
+    git(ready.root, "remote", "add", "origin", f"{SERVER}all.git")
+    git(ready.root, "add", ".")
+    git(ready.root, "commit", "--quiet", "-m", "all")
+    answer = call(*ready.words("publish", "--org", "us", "--push", "--json"))
+    assert set(states(answer).values()) == {"published"}, answer.err
+    assert {row["repo"] for row in json.loads(answer.out)["packages"]} == {*REPOSITORIES}
+    assert {row[2] for row in catalog(tmp_path)} == {git(ready.root, "rev-parse", "HEAD").strip()}
+    (ready.root / "build-torchvision" / LOCK).unlink()
+    git(ready.root, "commit", "--quiet", "-am", "no lock file")
+    refused = call(*ready.words("publish", "--org", "us", "--push", "--dry-run"))
+    assert refused.code == 1
+    assert refused.err.count("no lock file") == 1
+    assert f"in {ready.root / 'build-torchvision'};" in refused.err
 
 
 @pytest.mark.needs("nix")
@@ -658,7 +681,7 @@ def test_a_name_that_flox_could_take_for_an_option_is_refused(tmp_path: Path) ->
     path = tmp_path / ".flox/pkgs/--help.nix"
     path.parent.mkdir(parents=True)
     with pytest.raises(Invalid):
-        by_repository([RecipeFile("--help", path, tmp_path, builtin_catalog())])
+        require_environments([RecipeFile("--help", path, tmp_path, builtin_catalog())])
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,14 @@ class BuildSpec:
     rehearse: bool = False  # compile a sample of each in place of all
     small: bool = False  # nixpkgs is our sample: a build needs far less than estimates
 
+    @property
+    def nixpkgs(self) -> list[str]:
+        """The trees as --nixpkgs takes them, in any folder."""
+        words = {rev: f"{rev}={tree.absolute()}" for rev, tree in self.trees.items()}
+        if default := self.trees.get("default"):
+            words["default"] = "sample" if self.small else str(default.absolute())
+        return list(words.values())
+
 
 @dataclass
 class Prepared:
@@ -144,7 +152,7 @@ class Prepared:
             copier = Copier(self.nix, request.cache, request.sign) if self.nix and request.cache else None
             post_build = PostBuild(self.verifier, copier)
             present = self._take_present(post_build, on_event)
-            number = self.record.start_run(request.backend, request.selectors)
+            number = self.record.start_run(request.backend, request.selectors, request.nixpkgs)
             finished = Run(
                 jobs=JobQueue(self.plan.jobs, self.plan.expected, self.limits()),
                 retries=Retries(),

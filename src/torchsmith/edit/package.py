@@ -84,6 +84,18 @@ def propose_known(workspace: Workspace, name: str) -> FactEdit:
     """The facts that change if a workspace gets a package that the catalog has. Raises CannotBuild if none of
     its builds can have it."""
     edit = FactEdit.of(workspace, [_requesting(workspace, name)])
+    if not (workspace.settings.matrix or workspace.settings.profile):  # it names its builds one by one
+        package = workspace.catalog.packages[name]
+        torchs = [cell for cell in workspace.matrix.cells if cell.variant.package.is_torch]
+        new = [
+            cell.variant.of(package).name
+            for cell in torchs
+            if isinstance(assess(cell.variant.of(package), workspace.catalog, cell.line), Accepted)
+        ]
+        if not new:
+            raise CannotBuild(f"no build of this workspace can have {name}")
+        text = set_list(workspace.source.text, "include", [*workspace.settings.include, *new])
+        edit = FactEdit.of(workspace, [fact_edit(workspace, FILE, text)])
     left = [left for left in edit.after.matrix.left_out if left.variant.package.name == name]
     if left and not cells_of(edit.after, name):
         counts = Counter(str(reason) for one in left for reason in one.reasons)

@@ -16,7 +16,7 @@ from torchsmith.core.text import grouped
 from torchsmith.publishing.clone import Clone, blockers, make_clone, source_of
 from torchsmith.record import Record
 from torchsmith.workspace.checkout import FLOX_NAME, RecipeFile
-from torchsmith.workspace.git import head, is_repo
+from torchsmith.workspace.git import head, is_kept, is_repo, top
 
 HOUR = 3600.0
 LOCK = ".flox/env/manifest.lock"
@@ -53,7 +53,8 @@ class Publisher:
 
     def publish(self, recipes: Sequence[RecipeFile], *, dry_run: bool = False) -> list[PublishedRow]:
         """Check everything before anything leaves this machine, then publish what is not there yet."""
-        repos = by_repository(recipes)
+        require_environments(recipes)
+        repos = grouped((repository(recipe.repo), recipe) for recipe in recipes)
         self._require(lack for repo in repos for lack in missing(repo))
         with tempfile.TemporaryDirectory(prefix="torchsmith-publish-") as folder:
             clones = {
@@ -91,7 +92,7 @@ class Publisher:
                 state = "failed"
             else:
                 self.record.note_published(recipe.name, self.org, clone.commit)
-            place = (self.org, clone.folder.name, clone.commit)
+            place = (self.org, recipe.repo.name, clone.commit)
             cuda = recipe.variant is not None and recipe.variant.cuda is not None
             yield PublishedRow(recipe.name, state, *place, detail, cuda)
 
@@ -103,7 +104,7 @@ class Publisher:
     def _flox(self, recipe: RecipeFile, clone: Clone) -> str:
         """Publish one package. Returns why it failed, or nothing."""
         name = recipe.attr
-        argv = [str(self.flox), "publish", "-d", str(clone.folder), "-o", self.org, name]
+        argv = [str(self.flox), "publish", "-d", str(recipe.repo), "-o", self.org, name]
         done = run(argv, timeout=HOUR, env=clone.environment)
         output = redactor()(f"$ {done.line}\n{done.stdout}{done.stderr}")
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -114,21 +115,26 @@ class Publisher:
         return lines[-1] if lines else f"flox ended with {done.code}"
 
 
-def by_repository(recipes: Sequence[RecipeFile]) -> dict[Path, list[RecipeFile]]:
-    """Recipes by repository. Raises Invalid if one is in no Flox environment."""
+def require_environments(recipes: Sequence[RecipeFile]) -> None:
+    """Raise Invalid if a recipe is in no Flox environment, or has a name that Flox refuses."""
     for recipe in recipes:
         if not (recipe.repo / ".flox").is_dir():
             raise Invalid(f"{recipe.path} is in no Flox environment")
         if not FLOX_NAME.fullmatch(recipe.attr):
             raise Invalid(f"{recipe.path} does not have a name that Flox accepts")
-    return grouped((recipe.repo, recipe) for recipe in recipes)
+
+
+def repository(folder: Path) -> Path:
+    """The top of the git repository that keeps a Flox environment: its own, or one around it, of which Flox
+    takes any folder."""
+    return (top(folder) if is_kept(folder) else None) or folder.absolute()
 
 
 def in_clone(recipes: Iterable[RecipeFile], clone: Clone) -> Iterator[RecipeFile]:
     """The same recipes as the clone has them."""
     for recipe in recipes:
-        path = clone.folder / recipe.path.relative_to(recipe.repo)
-        yield replace(recipe, path=path, repo=clone.folder)
+        repo = clone.folder / recipe.repo.absolute().relative_to(clone.source.repo)
+        yield replace(recipe, path=repo / recipe.path.relative_to(recipe.repo), repo=repo)
 
 
 def is_changed(repo: Path) -> bool:
@@ -168,7 +174,7 @@ def _has_file(path: Path) -> bool:
     return path.is_file() and path.resolve() == path
 
 
-def missing_in(clone: Clone, recipes: Iterable[RecipeFile]) -> Iterator[Missing]:
+def missing_in(clone: Clone, recipes: Sequence[RecipeFile]) -> Iterator[Missing]:
     """What keeps a clone's packages from being published; the remote is asked."""
     name = clone.folder.name
     for recipe in recipes:
@@ -176,9 +182,11 @@ def missing_in(clone: Clone, recipes: Iterable[RecipeFile]) -> Iterator[Missing]
         if not _has_file(recipe.path):
             fix = f"git -C {clone.source.repo} add {inner}, and commit it"
             yield Missing(name, "recipe", f"its commit has no file {inner}", fix)
-    if not _has_file(clone.folder / LOCK):
-        fix = f"flox lock-manifest, or any flox edit, in {clone.source.repo}; then commit {LOCK}"
-        yield Missing(name, "lock", "its commit has no lock file", fix)
+    for repo in dict.fromkeys(recipe.repo for recipe in recipes):
+        if not _has_file(repo / LOCK):
+            place = clone.source.repo / repo.relative_to(clone.folder)
+            fix = f"flox lock-manifest, or any flox edit, in {place}; then commit {LOCK}"
+            yield Missing(repo.name, "lock", "its commit has no lock file", fix)
     try:
         there = clone.remote_commit()
     except Problem as problem:

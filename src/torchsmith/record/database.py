@@ -22,9 +22,9 @@ from torchsmith.record.estimate import Past
 from torchsmith.record.rows import Attempt, Built, JobRow, Published, RunRow, RunState, VerificationRow
 
 FILE = "record.sqlite"
-FORMAT = 5
+FORMAT = 6
 SCHEMA = Path(__file__).with_name("schema.sql")
-AS_JSON = frozenset(("selection", "targets", "outputs"))  # columns
+AS_JSON = frozenset(("selection", "nixpkgs", "targets", "outputs"))  # columns
 LATEST_TIME = 1e11  # seconds: the year 5138
 T = TypeVar("T")
 TRY_AGAIN = (
@@ -121,7 +121,7 @@ class Record:
             raise
         self._execute("commit")
 
-    def start_run(self, backend: str, selection: Sequence[str]) -> int:
+    def start_run(self, backend: str, selection: Sequence[str], nixpkgs: Sequence[str] = ()) -> int:
         """A new run; what an earlier one left running is lost, and says so."""
         with self._transaction():
             self._execute("update runs set state = 'stopped' where state = 'running'")
@@ -132,6 +132,7 @@ class Record:
                 state="running",
                 backend=backend,
                 selection=list(selection),
+                nixpkgs=list(nixpkgs),
                 process=os.getpid(),
             )
             return int(self._execute("select last_insert_rowid()")[0][0])

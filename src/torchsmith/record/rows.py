@@ -21,6 +21,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     state: RunState
     backend: str
     selection: tuple[str, ...]
+    nixpkgs: tuple[str, ...]  # trees in place of downloads, as --nixpkgs takes them
     process: int
 
     @property

@@ -1,6 +1,6 @@
 create table runs (
   id integer primary key, started real not null, ended real, state text not null, backend text not null,
-  selection text not null, process integer not null
+  selection text not null, nixpkgs text not null, process integer not null
 );
 create table jobs (
   run integer not null references runs(id), key text not null, name text not null, package text not null,

@@ -212,7 +212,8 @@ def _print_report(report: InitReport) -> None:
     for block, pin in report.pins.items():
         warn(f"wrote catalog/lines.toml: {block} at nixpkgs {pin}, as all of its recipes are")
     source = f" from {counted(report.recipes, 'recipe')}" if report.recipes else ""
-    warned = f", {report.warned} of them with a warning (torchsmith list)" if report.warned else ""
+    lists = command("list", workspace=report.file.parent)
+    warned = f", {report.warned} of them with a warning ({lists})" if report.warned else ""
     warn(f"wrote {report.file}: {counted(report.variants, 'build')}{source}{warned}")
     if report.copy:
         warn(f"kept the old torchsmith.toml as {report.file.with_name(report.copy)}")

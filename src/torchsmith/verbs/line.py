@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -89,20 +90,21 @@ def _channel(opened: Workspace, name: str, reporter: Reporter, *, dry_run: bool 
 
 def show(*, request: LinesRequest, json: JsonOption = False) -> None:
     """List the known torch releases with companions, nixpkgs, and what is not proved."""
-    answer(list_lines(request, Terminal()), _print_lines, as_json=json)
+    render = partial(_print_lines, workspace=request.workspace)
+    answer(list_lines(request, Terminal()), render, as_json=json)
 
 
-def _print_head(head: ChannelHead, report: LinesReport) -> None:
+def _print_head(head: ChannelHead, report: LinesReport, workspace: Path | None) -> None:
     state = f", which is {head.pin} here" if head.pin else ""
     has = f": torch {head.torch}, CUDA {', '.join(head.cudas)}" if head.torch else ""
     write(f"{head.channel} is at {head.rev[:7]}{state}{has}")
     name = minor(head.torch)
     if name and not head.pin:
         buildable = any(row.name == name and not row.lacks for row in report.lines)
-        next_step("line", "update" if buildable else "add", name)
+        next_step("line", "update" if buildable else "add", name, workspace=workspace)
 
 
-def _print_lines(report: LinesReport) -> None:
+def _print_lines(report: LinesReport, workspace: Path | None) -> None:
     rows = []
     for row in report.lines:
         pairs = [row.companions.get(name) or "-" for name in PAIR]
@@ -124,7 +126,7 @@ def _print_lines(report: LinesReport) -> None:
             step = f": {row.next}" if row.next and not row.lacks else ""
             write(f"{row.name} {'; '.join(row.remarks)}{step}")
     if report.head is not None:
-        _print_head(report.head, report)
+        _print_head(report.head, report, workspace)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,7 +178,7 @@ def show_plan(report: ChangeReport, request: PlanRequest, view: ChangeView) -> N
     else:
         suggest_adoption(report, request)
     if view.check and report.skipped:
-        write_stderr(f"{counted(len(report.skipped), 'file')} would change with --adopt")
+        write_stderr(f"skipped: --adopt {_effect(report.skipped)}")
     exit_if(view.check and (report.pending or report.skipped or report.ignored or report.stopped))
 
 
@@ -205,10 +205,15 @@ def suggest_adoption(report: ChangeReport, request: PlanRequest) -> None:
     if fixable := sum(change.fixable for change in report.skipped):
         why = f"fixes {counted(fixable, 'recipe')}"
         next_step("audit", str(request.workspace or "."), "--fix", why=why)
-    if taken := sum(not _by_path(change) for change in report.skipped):
+    if taken := [change for change in report.skipped if not _by_path(change)]:
         words = replace(request, adopt=("all",)).words
-        why = f"takes {counted(taken, 'skipped file')} over"
-        next_step("apply", *words, workspace=request.workspace, why=why)
+        next_step("apply", *words, workspace=request.workspace, why=_effect(taken))
+
+
+def _effect(changes: Sequence[Change]) -> str:
+    """What taking skipped files over does: `replaces 2 files, deletes 4 files`."""
+    counts = Counter("deletes" if change.kind == "delete" else "replaces" for change in changes)
+    return ", ".join(f"{verb} {counted(counts[verb], 'file')}" for verb in sorted(counts, reverse=True))
 
 
 def print_report(report: ChangeReport, view: ChangeView, request: PlanRequest) -> bool:
@@ -287,7 +292,8 @@ def _print_notes(report: ChangeReport, line: Printer) -> None:
     if report.uncommitted and not report.written:
         line(f"not committed yet: {some_of(report.uncommitted)}; apply --commit commits them")
     if report.unusable:
-        line(f"no machine can use {counted(report.unusable, 'build')}; torchsmith list says why", "yellow")
+        lists = command("list", workspace=report.root)
+        line(f"no machine can use {counted(report.unusable, 'build')}; {lists} says why", "yellow")
     if report.renamed:
         names = [f"{old} becomes {new}" for old, new in report.renamed.values()]
         line(f"pname changes, and with it the name in the store: {some_of(names)}", "yellow")

@@ -112,10 +112,11 @@ def run(*, request: PublishRequest, json: JsonOption = False) -> None:
     if request.dry_run and find("flox") is None:
         write_stderr("Flox is not installed here; publishing needs it")
     if report.packages and request.dry_run:
-        next_step("publish", *request.recipes, workspace=request.workspace)
+        org = ("--org", request.org) if request.org else ()
+        next_step("publish", *request.recipes, *org, workspace=request.workspace)
     elif report.packages:
-        org, why = report.packages[0].org, "for those who install"
-        next_step("pick", "--org", org, workspace=request.workspace, why=why)
+        org = ("--org", report.packages[0].org)
+        next_step("pick", *org, workspace=request.workspace, why="for those who install")
 
 
 def _print_rows(report: PublishReport) -> None:

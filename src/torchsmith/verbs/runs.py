@@ -132,10 +132,10 @@ def _print_run(report: RunsReport, workspace: Path | None) -> None:
     counts = Counter(job.state for job in jobs)
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     write(states or "no jobs: everything was in the store or in a binary cache")
-    if report.state not in ("done", "running"):
-        next_step("build", *last.selection, workspace=workspace, why="builds what remains")
-    elif missing:
-        next_step("build", *last.selection, workspace=workspace, why="builds what is missing again")
+    unfinished = report.state not in ("done", "running")
+    if unfinished or missing:
+        why = "builds what remains" if unfinished else "builds what is missing again"
+        next_step("build", *last.selection, workspace=workspace, nixpkgs=last.nixpkgs, why=why)
 
 
 def _print_history(builds: Sequence[JobRow]) -> None:

@@ -123,13 +123,14 @@ def _with_companions(names: Sequence[str]) -> list[Cell]:
     catalog = builtin_catalog()
     cells_by_name: dict[str, Cell] = {}
     for name in names:
-        variant = Variant.parse(name, catalog)
+        cell = name.startswith("python")  # as align and default.nix name it, without a package
+        variant = Variant.parse(f"{catalog.torch.name}-{name}" if cell else name, catalog)
         describe(variant, catalog)
         for package in catalog.packages.values():
             decision = assess(variant.of(package), catalog)
             if (package.default or package == variant.package) and isinstance(decision, Accepted):
-                cell = Cell(variant.of(package), decision.line.name)
-                cells_by_name[cell.name] = cell
+                one = Cell(variant.of(package), decision.line.name)
+                cells_by_name[one.name] = one
     return list(cells_by_name.values())
 
 
