@@ -19,7 +19,14 @@ from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import IntelGpu
-from torchsmith.catalog.gpu_names import BETWEEN, gpu_by_name, host_of_name, mac_chip
+from torchsmith.catalog.gpu_names import (
+    BETWEEN,
+    gpu_by_name,
+    host_of_name,
+    instance_of,
+    mac_chip,
+    system_of_instance,
+)
 from torchsmith.catalog.suggest import unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
@@ -149,9 +156,16 @@ def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
         arch = gpu_by_name(name, catalog)
         if isinstance(arch, IntelGpu) or (arch is None and not mac_chip(name, catalog)):
             raise unknown_gpu(name, catalog)
-        cpu = catalog.cpus.get(host_of_name(name, catalog))
-        asked.append(AskedGpu(name, arch, cpu.platform if cpu else ""))
+        asked.append(AskedGpu(name, arch, _system_of(name, catalog)))
     return asked
+
+
+def _system_of(name: str, catalog: Catalog) -> str:
+    """The system of the machine of a GPU or a machine type; empty if it may be any."""
+    if instance := instance_of(name, catalog):
+        return system_of_instance(instance, catalog)
+    cpu = catalog.cpus.get(host_of_name(name, catalog))
+    return cpu.platform if cpu else ""
 
 
 def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
