@@ -171,7 +171,7 @@ def _system_of(name: str, catalog: Catalog) -> str:
 def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
     """Whether the GPU of a Mac runs the code of a build, which depends on the release of macOS alone."""
     metal = [row.target.arch for row in report.gpu if row.target.arch.startswith("macos")]
-    runs = report.system.startswith("macos") and report.machine == "aarch64"
+    runs: bool | None = report.system.startswith("macos") and report.machine == "aarch64"
     if not runs:
         why = "its libraries are not for macOS on Apple silicon"
     elif metal:
@@ -179,7 +179,7 @@ def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
     elif runs := "pytorch" in report.versions:
         why = "without a Metal library, its shaders are compiled when it runs"
     else:
-        why = "it has no GPU code"
+        runs, why = None, "it has no Metal library, and shaders that it may compile when it runs are not read"
     return GpuAnswer(gpu.name, "mps", runs, why)
 
 
