@@ -321,6 +321,16 @@ def test_whether_a_mac_runs_it_is_answered_by_the_name_of_its_chip(
     ]
 
 
+def test_of_another_package_for_a_mac_it_is_not_known_what_it_compiles_when_it_runs(
+    call: Call, tmp_path: Path
+) -> None:
+    path = tmp_path / "_C.so"
+    path.write_bytes(elves.macho())
+    asked = call("verify", str(path), "--gpu", "Apple M1", "--json")
+    assert [row["runs"] for row in json.loads(asked.out)["gpus"]] == [None]
+    assert asked.code == 0
+
+
 @pytest.mark.parametrize(
     "name", [ROCM, "pytorch-python313-cpu-armv9", "pytorch-python313-cuda13_0-sm90-avx2"]
 )

@@ -136,6 +136,8 @@ def test_a_build_is_verified_as_one_of_the_line_that_the_workspace_builds_it_wit
         ("sm75", 0, "sm75: yes, compiled by the driver at the first start from code for sm70"),
         ("GTX 980", 1, "GTX 980 (sm52): no: its code is for sm70, sm86"),
         ("GH200", 1, "GH200 (sm90): no: its libraries are for x86_64, the GPU's machine is aarch64"),
+        ("g6.xlarge", 0, "g6.xlarge (sm89): yes, by code for sm86"),
+        ("g5g.metal", 1, "g5g.metal (sm75): no: its libraries are for x86_64, the GPU's machine is aarch64"),
         ("MI300X", 1, "MI300X (gfx942): no: its code is for sm70, sm86"),
     ],
 )

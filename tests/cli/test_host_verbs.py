@@ -620,6 +620,9 @@ def test_words_that_were_meant_otherwise_get_the_command(call: Call) -> None:
     assert "write --from b.txt" in call("pick", "--from", "a.txt", "b.txt").err
     for arch in ("sm89", "gfx942"):  # a word for the machine, as a product is
         assert call("pick", arch).out == call("pick", "--gpu", arch).out
+    for spelling in ("sm_89", "compute_89", "sm_61"):  # as torch and nvcc print them
+        by_word = json.loads(call("pick", "--cpu", "zen4", spelling, "--json").out)
+        assert [gpu["sm"]["value"] for gpu in by_word["host"]["gpus"]["value"]] == [f"sm{spelling[-2:]}"]
     assert "8.9 is sm89" in call("pick", "8.9").err
     assert call("pick", "p4d.24xlarge").out == call("pick", "--gpu", "p4d.24xlarge").out
     assert "torchsmith pick --gpu GPU --driver VERSION" in call("init", "mine", "--cell", CELL).err

@@ -188,6 +188,7 @@ def test_a_driver_prints_as_nvidia_writes_it(text: str) -> None:
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "loaded"),
         ("Failed to initialize NVML: Driver/library version mismatch", "restart"),
         ("Failed to initialize NVML: Unknown Error", "NVML"),
+        ("No devices were found", "lspci"),
     ],
 )
 def test_a_failed_nvidia_smi_is_explained(text: str, said: str) -> None:

@@ -136,7 +136,12 @@ def is_product(word: str, catalog: Catalog) -> bool:
 def _product(word: str, catalog: Catalog) -> KnownGpu | None:
     """The GPU of a product's name or a retired architecture's."""
     retired = {str(sm): gpu for sm, gpu in catalog.retired.items()}
-    return retired.get(word) or product_of_name(word, catalog)
+    return retired.get(plain_arch(word)) or product_of_name(word, catalog)
+
+
+def plain_arch(word: str) -> str:
+    """An architecture as names write it: sm86 for sm_86 and compute_86, which torch and nvcc print."""
+    return re.sub(r"^(sm_|compute_)(?=\d)", "sm", word)
 
 
 def is_of_axes(word: str, catalog: Catalog) -> bool:
@@ -190,7 +195,7 @@ def _words_of_axes(selector: str, catalog: Catalog) -> list[Term]:
 
 def _term(word: str, catalog: Catalog, selector: str) -> Term:
     negated = word.startswith("!")
-    text = re.sub(r"^(sm_|compute_)(?=\d)", "sm", word.removeprefix("!"))
+    text = plain_arch(word.removeprefix("!"))
     axis, colon, pattern = text.partition(":")
     if colon:
         if axis not in AXES:

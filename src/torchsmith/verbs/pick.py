@@ -41,7 +41,7 @@ from torchsmith.host.stated import names_gpus
 from torchsmith.host.wheel_needs import WheelWish, why_no_wheel
 from torchsmith.host.wheels import WheelOffer, wheels_for
 from torchsmith.matrix import Cell
-from torchsmith.matrix.select import Selector, is_of_axes, joined
+from torchsmith.matrix.select import Selector, is_of_axes, joined, plain_arch
 from torchsmith.workspace.load import Workspace, open_workspace
 
 EXAMPLE = "torchsmith pick --cpu zen4 --gpu 'RTX 4090' --driver 570.124.06"
@@ -82,7 +82,7 @@ class PickRequest(Request):
         words = [word for word in self.selectors if not RELEASE.fullmatch(word)]
         words = [*joined(words, lambda words: names_gpus(words, catalog) or bool(_cpu(words, catalog)))]
         archs = {*map(str, catalog.gpus), *catalog.gfx}
-        products = [word for word in words if word in archs or names_gpus(word, catalog)]
+        products = [word for word in words if plain_arch(word) in archs or names_gpus(word, catalog)]
         cpus = {word: cpu for word in words if word not in products and (cpu := _cpu(word, catalog))}
         named = list(filter(None, dict.fromkeys((self.machine.cpu, *cpus.values()))))
         if len(named) > 1:

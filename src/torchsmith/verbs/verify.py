@@ -19,7 +19,14 @@ from torchsmith.artifact.verdict import promised
 from torchsmith.building.by_name import find_build
 from torchsmith.catalog import Catalog
 from torchsmith.catalog.facts import IntelGpu
-from torchsmith.catalog.gpu_names import BETWEEN, gpu_by_name, host_of_name, mac_chip
+from torchsmith.catalog.gpu_names import (
+    BETWEEN,
+    gpu_by_name,
+    host_of_name,
+    instance_of,
+    mac_chip,
+    system_of_instance,
+)
 from torchsmith.catalog.suggest import unknown_gpu
 from torchsmith.cli.console import answer, columns, exit_if, next_step, paint, table, write
 from torchsmith.cli.nix_options import takes_sample
@@ -149,15 +156,22 @@ def _asked(names: Sequence[str], catalog: Catalog) -> list[AskedGpu]:
         arch = gpu_by_name(name, catalog)
         if isinstance(arch, IntelGpu) or (arch is None and not mac_chip(name, catalog)):
             raise unknown_gpu(name, catalog)
-        cpu = catalog.cpus.get(host_of_name(name, catalog))
-        asked.append(AskedGpu(name, arch, cpu.platform if cpu else ""))
+        asked.append(AskedGpu(name, arch, _system_of(name, catalog)))
     return asked
+
+
+def _system_of(name: str, catalog: Catalog) -> str:
+    """The system of the machine of a GPU or a machine type; empty if it may be any."""
+    if instance := instance_of(name, catalog):
+        return system_of_instance(instance, catalog)
+    cpu = catalog.cpus.get(host_of_name(name, catalog))
+    return cpu.platform if cpu else ""
 
 
 def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
     """Whether the GPU of a Mac runs the code of a build, which depends on the release of macOS alone."""
     metal = [row.target.arch for row in report.gpu if row.target.arch.startswith("macos")]
-    runs = report.system.startswith("macos") and report.machine == "aarch64"
+    runs: bool | None = report.system.startswith("macos") and report.machine == "aarch64"
     if not runs:
         why = "its libraries are not for macOS on Apple silicon"
     elif metal:
@@ -165,7 +179,7 @@ def _of_mac(gpu: AskedGpu, report: Report) -> GpuAnswer:
     elif runs := "pytorch" in report.versions:
         why = "without a Metal library, its shaders are compiled when it runs"
     else:
-        why = "it has no GPU code"
+        runs, why = None, "it has no Metal library, and shaders that it may compile when it runs are not read"
     return GpuAnswer(gpu.name, "mps", runs, why)
 
 
