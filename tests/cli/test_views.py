@@ -100,7 +100,7 @@ def test_a_page_is_summarised_in_a_line_and_printed_as_json_with_json(call: Call
     output = workspace / "page.html"
     done = call("page", "-w", str(workspace), "-o", str(output))
     assert done.out.startswith(f"{output}, ")
-    assert "0 of 2 built, for 2 kinds of machine, no recipes yet, torch 2.10" in done.out
+    assert "2 PyTorch builds for 2 kinds of machine, none built yet" in done.out
     printed = json.loads(call("page", "-w", str(workspace), "--json").out)
     assert [cell["name"] for cell in printed["cells"]] == [
         "pytorch-python313-cpu-avx2",
